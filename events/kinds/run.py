@@ -101,7 +101,8 @@ class TaskRegistered(Payload, frozen=True):
     """A problem: what is asked, which way is better, and its data by digest.
 
     `harness` runs with the candidate in the sandbox; `evaluator` holds the answers and judges what
-    the harness printed in another process. `interface` is the text that a model is shown.
+    the harness printed in another process. `interface` is the text that a model is shown. `judge`
+    names the kind of evaluator that is used, from the entry point group ``evolog.evaluators``.
     """
 
     KIND: ClassVar[str] = "task.registered"
@@ -110,6 +111,7 @@ class TaskRegistered(Payload, frozen=True):
     name: str
     description: str
     direction: Direction
+    judge: str = "sandbox"
     interface: Blob
     harness: Blob
     evaluator: Blob
