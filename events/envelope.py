@@ -95,10 +95,6 @@ def content_digest(data: Payload) -> str:
     """sha256 (hex) of what a payload says: kind, version and every field that is not volatile."""
     fields: Any = data
     if data.VOLATILE:
-        fields = {
-            name: getattr(data, name)
-            for name in data.__struct_fields__
-            if name not in data.VOLATILE
-        }
+        fields = {name: getattr(data, name) for name in data.__struct_fields__ if name not in data.VOLATILE}
     head = f"{data.KIND}/{data.VERSION}\n".encode()
     return hashlib.sha256(head + canonical(fields)).hexdigest()

@@ -121,7 +121,13 @@ class ForbiddenCallError(StrategyError):
 
 
 class DivergenceError(StrategyError):
+    """A replayed decision is not the recorded one; `difference` is an `evolog.replay.Difference`."""
+
     exit_code = 3
+
+    def __init__(self, message: str, difference: object = None) -> None:
+        self.difference = difference
+        super().__init__(message)
 
 
 class RequestFailedError(EvologError):

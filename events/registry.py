@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
@@ -14,7 +15,6 @@ Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 
 _newest: dict[str, type[Payload]] = {}
 _upcasters: dict[tuple[str, int], Upcaster] = {}
-_entry_points_loaded = False
 
 
 def register(payload: P) -> P:
@@ -55,12 +55,10 @@ def upcaster(kind: str, version: int) -> Callable[[Upcaster], Upcaster]:
     return declare
 
 
+@cache
 def _load_entry_points() -> None:
-    global _entry_points_loaded
-    if not _entry_points_loaded:
-        _entry_points_loaded = True
-        for point in entry_points(group="evolog.events"):
-            point.load()
+    for point in entry_points(group="evolog.events"):
+        point.load()
 
 
 def payload_type(kind: str) -> type[Payload]:

@@ -30,7 +30,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Base of the frozen values inside payloads."""
 
 
-class Blob(Value, frozen=True):
+class Blob(Value, frozen=True, kw_only=True):
     """Content by its digest: `sha256` in hex and `size` in bytes."""
 
     sha256: str
@@ -42,14 +42,14 @@ def blob_of(content: bytes) -> Blob:
     return Blob(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
 
 
-class Ref(Value, frozen=True):
+class Ref(Value, frozen=True, kw_only=True):
     """Another event of the same run: the place of the request, and the content digest of what is meant."""
 
     place: str
     digest: str
 
 
-class Limits(Value, frozen=True):
+class Limits(Value, frozen=True, kw_only=True):
     """What one request may use, all attempts together.
 
     Attributes
@@ -79,7 +79,7 @@ class Limits(Value, frozen=True):
     output: int | None = None
 
 
-class Reading(Value, frozen=True):
+class Reading(Value, frozen=True, kw_only=True):
     """One evaluation's answer (design rule 6): only `scored` has a number.
 
     Raises
@@ -103,14 +103,14 @@ class Reading(Value, frozen=True):
                 raise ValueError(f"metric {name!r} is {value}, not finite: leave it out")
 
 
-class Usage(Value, frozen=True):
+class Usage(Value, frozen=True, kw_only=True):
     """What a model call used, in tokens."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
-class Resources(Value, frozen=True):
+class Resources(Value, frozen=True, kw_only=True):
     """What an execution used: wall and CPU seconds, peak memory in bytes."""
 
     wall_seconds: float
@@ -118,7 +118,7 @@ class Resources(Value, frozen=True):
     peak_bytes: int | None = None
 
 
-class Attestation(Value, frozen=True):
+class Attestation(Value, frozen=True, kw_only=True):
     """What ran an execution, said by the host and never by the program."""
 
     backend: str

@@ -21,7 +21,7 @@ from ..values import (
 
 
 @register
-class ExecutionRequested(Payload, frozen=True):
+class ExecutionRequested(Payload, frozen=True, kw_only=True):
     """A program is to be run on one split of a task and judged, for a stated purpose.
 
     `candidate` is the candidate's name or, for a baseline, ``baseline:<name>``.
@@ -42,7 +42,7 @@ class ExecutionRequested(Payload, frozen=True):
 
 
 @register
-class TraceRecorded(Payload, frozen=True):
+class TraceRecorded(Payload, frozen=True, kw_only=True):
     """What happened when a program ran.
 
     `outcome` and `exit_code` are the program's own end. `output` is what it printed, cut at the
@@ -62,7 +62,7 @@ class TraceRecorded(Payload, frozen=True):
     attestation: Attestation
 
 
-class CandidateReading(Value, frozen=True):
+class CandidateReading(Value, frozen=True, kw_only=True):
     """One reading that a candidate's mean rests on; it says where it came from and for what."""
 
     task: str
@@ -74,7 +74,7 @@ class CandidateReading(Value, frozen=True):
 
 
 @register
-class CandidateEvaluated(Payload, frozen=True):
+class CandidateEvaluated(Payload, frozen=True, kw_only=True):
     """A candidate's readings and their mean under the declared missing-value policy."""
 
     KIND: ClassVar[str] = "candidate.evaluated"
@@ -91,7 +91,7 @@ class CandidateEvaluated(Payload, frozen=True):
 
 
 @register
-class CandidateAdmitted(Payload, frozen=True):
+class CandidateAdmitted(Payload, frozen=True, kw_only=True):
     """A candidate entered the archive. `threshold` is what it had to reach (none: island empty)."""
 
     KIND: ClassVar[str] = "candidate.admitted"
@@ -106,7 +106,7 @@ class CandidateAdmitted(Payload, frozen=True):
 
 
 @register
-class CandidateRejected(Payload, frozen=True):
+class CandidateRejected(Payload, frozen=True, kw_only=True):
     """A candidate did not enter the archive. `reason`: below-threshold, invalid or not_run."""
 
     KIND: ClassVar[str] = "candidate.rejected"
@@ -121,7 +121,7 @@ class CandidateRejected(Payload, frozen=True):
 
 
 @register
-class CandidateEvicted(Payload, frozen=True):
+class CandidateEvicted(Payload, frozen=True, kw_only=True):
     """A candidate left the archive to keep its size."""
 
     KIND: ClassVar[str] = "candidate.evicted"

@@ -12,7 +12,7 @@ Operator = Literal["draft", "improve", "crossover", "debug"]
 Refusal = Literal["empty", "unparsable", "patch", "screened", "duplicate", "over-budget"]
 
 
-class Parent(Value, frozen=True):
+class Parent(Value, frozen=True, kw_only=True):
     """A candidate that a proposal builds on, pinned by program digest."""
 
     candidate: str
@@ -20,7 +20,7 @@ class Parent(Value, frozen=True):
     score: float | None
 
 
-class Choice(Value, frozen=True):
+class Choice(Value, frozen=True, kw_only=True):
     """One individual of a generation: its operator and parents, and the uniform draws that chose them."""
 
     operator: Operator
@@ -30,7 +30,7 @@ class Choice(Value, frozen=True):
 
 
 @register
-class ParentsSelected(Payload, frozen=True):
+class ParentsSelected(Payload, frozen=True, kw_only=True):
     """Which candidates one generation builds on: the pool, its weights, and each individual's draw."""
 
     KIND: ClassVar[str] = "parents.selected"
@@ -45,7 +45,7 @@ class ParentsSelected(Payload, frozen=True):
 
 
 @register
-class ProposalRequested(Payload, frozen=True):
+class ProposalRequested(Payload, frozen=True, kw_only=True):
     """An operator is asked for `samples` programs.
 
     `feedback` is what the failing program printed, for `debug`. `seed` is below 2**48, so that
@@ -68,7 +68,7 @@ class ProposalRequested(Payload, frozen=True):
     feedback: Blob | None = None
 
 
-class Sample(Value, frozen=True):
+class Sample(Value, frozen=True, kw_only=True):
     """One program that an operator made, or why there is none.
 
     `normal` is the digest of the program's normalised source (comments, docstrings and layout
@@ -84,7 +84,7 @@ class Sample(Value, frozen=True):
 
 
 @register
-class ProposalMade(Payload, frozen=True):
+class ProposalMade(Payload, frozen=True, kw_only=True):
     """What an operator made: prompt and reply by digest, one entry for each sample asked for."""
 
     KIND: ClassVar[str] = "proposal.made"
@@ -100,7 +100,7 @@ class ProposalMade(Payload, frozen=True):
 
 
 @register
-class ProposalRefused(Payload, frozen=True):
+class ProposalRefused(Payload, frozen=True, kw_only=True):
     """A sample that is not evaluated, and why."""
 
     KIND: ClassVar[str] = "proposal.refused"

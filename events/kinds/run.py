@@ -9,7 +9,7 @@ from ..registry import register
 from ..values import Blob, Direction, RunStatus, Value
 
 
-class TaskDigest(Value, frozen=True):
+class TaskDigest(Value, frozen=True, kw_only=True):
     """A task by its name and the digest of its registration."""
 
     name: str
@@ -17,7 +17,7 @@ class TaskDigest(Value, frozen=True):
 
 
 @register
-class RunStarted(Payload, frozen=True):
+class RunStarted(Payload, frozen=True, kw_only=True):
     """An operator started a run: everything that its decisions rest on besides the tasks.
 
     `settings` are the full effective settings as plain JSON; secrets are there only by the name
@@ -39,7 +39,7 @@ class RunStarted(Payload, frozen=True):
 
 
 @register
-class RunReconfigured(Payload, frozen=True):
+class RunReconfigured(Payload, frozen=True, kw_only=True):
     """An operator changed settings: dotted keys, each with its old and its new value."""
 
     KIND: ClassVar[str] = "run.reconfigured"
@@ -50,7 +50,7 @@ class RunReconfigured(Payload, frozen=True):
 
 
 @register
-class RunPaused(Payload, frozen=True):
+class RunPaused(Payload, frozen=True, kw_only=True):
     """Work on the run ceased without ending it (an interrupt, a nearly full disk)."""
 
     KIND: ClassVar[str] = "run.paused"
@@ -60,7 +60,7 @@ class RunPaused(Payload, frozen=True):
 
 
 @register
-class RunResumed(Payload, frozen=True):
+class RunResumed(Payload, frozen=True, kw_only=True):
     """A director took the run up again; `strategy_source` is the code that goes on."""
 
     KIND: ClassVar[str] = "run.resumed"
@@ -73,7 +73,7 @@ class RunResumed(Payload, frozen=True):
 
 
 @register
-class RunStopped(Payload, frozen=True):
+class RunStopped(Payload, frozen=True, kw_only=True):
     """An operator ended the run before its budget did."""
 
     KIND: ClassVar[str] = "run.stopped"
@@ -82,14 +82,14 @@ class RunStopped(Payload, frozen=True):
     reason: str
 
 
-class Split(Value, frozen=True):
+class Split(Value, frozen=True, kw_only=True):
     """A named part of a task's data, by digest."""
 
     name: str
     data: Blob
 
 
-class Baseline(Value, frozen=True):
+class Baseline(Value, frozen=True, kw_only=True):
     """A known program to compare with."""
 
     name: str
@@ -97,7 +97,7 @@ class Baseline(Value, frozen=True):
 
 
 @register
-class TaskRegistered(Payload, frozen=True):
+class TaskRegistered(Payload, frozen=True, kw_only=True):
     """A problem: what is asked, which way is better, and its data by digest.
 
     `harness` runs with the candidate in the sandbox; `evaluator` holds the answers and judges what
@@ -120,7 +120,7 @@ class TaskRegistered(Payload, frozen=True):
 
 
 @register
-class RunCheckpointed(Payload, frozen=True):
+class RunCheckpointed(Payload, frozen=True, kw_only=True):
     """The strategy's typed state at a boundary, as a blob of canonical JSON."""
 
     KIND: ClassVar[str] = "run.checkpointed"
@@ -131,7 +131,7 @@ class RunCheckpointed(Payload, frozen=True):
 
 
 @register
-class VersionRecorded(Payload, frozen=True):
+class VersionRecorded(Payload, frozen=True, kw_only=True):
     """Which version of a changed piece of strategy code this run uses from here."""
 
     KIND: ClassVar[str] = "version.recorded"
@@ -142,7 +142,7 @@ class VersionRecorded(Payload, frozen=True):
 
 
 @register
-class RunCompleted(Payload, frozen=True):
+class RunCompleted(Payload, frozen=True, kw_only=True):
     """The strategy is done; `run.reconfigured` may ask it to go on."""
 
     KIND: ClassVar[str] = "run.completed"
@@ -156,7 +156,7 @@ class RunCompleted(Payload, frozen=True):
 
 
 @register
-class ViewsDigested(Payload, frozen=True):
+class ViewsDigested(Payload, frozen=True, kw_only=True):
     """Digests of the projections as of the event `as_of`, each under ``name/version``."""
 
     KIND: ClassVar[str] = "views.digested"

@@ -21,7 +21,7 @@ Failure = Literal[
 
 
 @register
-class AttemptStarted(Payload, frozen=True):
+class AttemptStarted(Payload, frozen=True, kw_only=True):
     """A worker took a request up. `number` counts from 1."""
 
     KIND: ClassVar[str] = "attempt.started"
@@ -32,7 +32,7 @@ class AttemptStarted(Payload, frozen=True):
 
 
 @register
-class CallStarted(Payload, frozen=True):
+class CallStarted(Payload, frozen=True, kw_only=True):
     """A model call is about to be sent. What it may cost at worst stands until it is settled."""
 
     KIND: ClassVar[str] = "call.started"
@@ -47,7 +47,7 @@ class CallStarted(Payload, frozen=True):
 
 
 @register
-class CompletionRecorded(Payload, frozen=True):
+class CompletionRecorded(Payload, frozen=True, kw_only=True):
     """A model call ended: `outcome` is ``ok`` or the kind of error; `usd` what it cost.
 
     An error whose cost is unknown (a timeout after sending) is charged at its worst case.
@@ -75,7 +75,7 @@ class CompletionRecorded(Payload, frozen=True):
 
 
 @register
-class RequestFailed(Payload, frozen=True):
+class RequestFailed(Payload, frozen=True, kw_only=True):
     """A request will not be answered: its attempts are used up, or trying again cannot help."""
 
     KIND: ClassVar[str] = "request.failed"
@@ -88,7 +88,7 @@ class RequestFailed(Payload, frozen=True):
 
 
 @register
-class RequestCancelled(Payload, frozen=True):
+class RequestCancelled(Payload, frozen=True, kw_only=True):
     """The strategy no longer wants the answer to the request at `request`."""
 
     KIND: ClassVar[str] = "request.cancelled"
@@ -99,7 +99,7 @@ class RequestCancelled(Payload, frozen=True):
 
 
 @register
-class TimerRequested(Payload, frozen=True):
+class TimerRequested(Payload, frozen=True, kw_only=True):
     """The strategy wants to be woken at `deadline` (ns, UTC)."""
 
     KIND: ClassVar[str] = "timer.requested"
@@ -111,7 +111,7 @@ class TimerRequested(Payload, frozen=True):
 
 
 @register
-class TimerFired(Payload, frozen=True):
+class TimerFired(Payload, frozen=True, kw_only=True):
     """The deadline of a timer has passed."""
 
     KIND: ClassVar[str] = "timer.fired"

@@ -99,12 +99,28 @@ class Blobs(Protocol):
 
 
 class Work(NamedTuple):
-    """A pointer to an open request: the role that answers it, its run, its place, and whether it was put back."""
+    """A pointer to an open request.
+
+    Attributes
+    ----------
+    role
+        Who answers it: ``proposing`` or ``evaluation``.
+    run, place
+        Which request.
+    seq
+        Sequence of the request in the log; what earlier attempts left comes after it.
+    again
+        Whether it was put back, and so may have been taken up before.
+    request
+        The encoded event itself, which saves the worker a read; empty: read it at `seq`.
+    """
 
     role: str
     run: str
     place: str
+    seq: int = 0
     again: bool = False
+    request: bytes = b""
 
 
 class WorkQueue(Protocol):

@@ -1,0 +1,263 @@
+"""The director: the one writer of a run's decisions (design sections 3 and 5).
+
+It feeds the run's facts to the strategy in log order, appends what the strategy decides, and puts a
+pointer into the work queue for each open request. All that it knows comes from the log: kill it at
+any moment and the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, suppress
+from typing import Any
+
+from ..events import Event, Payload, encode
+from ..events.errors import ConflictError, RunError, StrategyError
+from ..events.kinds import (
+    ExecutionRequested,
+    ProposalRequested,
+    RunCompleted,
+    RunPaused,
+    TimerFired,
+    TimerRequested,
+    ViewsDigested,
+)
+from ..infra.log import Blobs, Log, Stored, Work, WorkQueue
+from ..projections import Views
+from ..replay import Course, Decision, Strategy, strategy_of, takeover_point
+from .answering import fact, writer
+
+ROLE_OF: dict[type[Payload], str] = {ProposalRequested: "proposing", ExecutionRequested: "evaluation"}
+#: Most facts taken into one step. A step's decisions are appended together.
+_STEP = 256
+
+
+class Director:
+    """Directs one run until its strategy has completed.
+
+    Parameters
+    ----------
+    log, blobs, work
+        The store.
+    run
+        The run's id.
+    strategy_for
+        Gives a fresh strategy object for the name in `run.started`.
+    on_event
+        Called with each event of the run in log order, for progress; it must not block.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        blobs: Blobs,
+        work: WorkQueue,
+        run: str,
+        strategy_for: Callable[[str], Strategy],
+        *,
+        on_event: Callable[[Stored], None] | None = None,
+    ) -> None:
+        self._log = log
+        self._blobs = blobs
+        self._work = work
+        self._run = run
+        self._strategy_for = strategy_for
+        self._on_event = on_event or (lambda _: None)
+        self._by = writer("director")
+        self._course: Course
+        self._next_n = 0
+        self._last_decision = 0
+        self._timers: dict[str, asyncio.Task[None]] = {}
+
+    async def direct(self) -> RunCompleted:
+        """Direct the run to its end.
+
+        Returns
+        -------
+        RunCompleted
+            The decision that ended it.
+
+        Raises
+        ------
+        ConflictError
+            If another director has taken the run over.
+        DivergenceError, ForbiddenCallError, StrategyError
+            If the strategy does not decide as recorded, or does what it must not. A `run.paused`
+            says so in the log.
+        """
+        try:
+            tip = await self._take_over()
+            return await self._follow(tip)
+        except StrategyError as error:
+            reason = f"strategy: {error}"
+            identity = f"op-paused-{self._next_n}-{time.time_ns():x}"
+            await self._log.append(fact(self._run, identity, RunPaused(reason=reason), self._by))
+            raise
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+
+    async def _take_over(self) -> int:
+        history = [stored async for stored in self._log.read(self._run)]
+        if not history:
+            raise RunError(f"run {self._run!r} is not in the log: 'evolog ls' lists what is")
+        events = [stored.event for stored in history]
+        strategy = self._strategy_for(strategy_of(events))
+        point = takeover_point(events)
+        state = await self._blobs.get(point.event.data.state) if point is not None else b""  # type: ignore[union-attr]
+        self._course = Course(strategy, events, None if point is None else (point, state))
+        for stored in history:
+            self._take(stored)
+        await self._work.purge(self._run)
+        requests = {stored.event.place: stored for stored in history if stored.event.n is not None}
+        opened = [requests[place] for place in self._course.runtime.open if place in requests]
+        await self._put(opened, again=True)
+        await self._append()
+        return history[-1].seq
+
+    def _take(self, stored: Stored) -> None:
+        """Apply one stored event to the course; decisions of our own were applied when appended."""
+        seq, event = stored
+        if event.n is None:
+            self._course.apply(event)
+        else:
+            if event.n < self._next_n:
+                return
+            if event.n > self._next_n:
+                raise RunError(
+                    f"run {self._run}: decision {self._next_n} is missing before {event.id} at sequence {seq}; "
+                    "run 'evolog doctor' and restore the log from an export"
+                )
+            self._course.apply(event)
+            self._next_n = event.n + 1
+            self._last_decision = seq
+        self._on_event(stored)
+
+    async def _follow(self, tip: int) -> RunCompleted:
+        arrivals: asyncio.Queue[Stored | BaseException] = asyncio.Queue()
+        reader = asyncio.create_task(_pump(self._log.follow(self._run, start=tip + 1), arrivals))
+        try:
+            while True:
+                completed = self._completion()
+                if completed is not None:
+                    return completed
+                if self._course.runtime.done:
+                    raise StrategyError(f"the strategy of run {self._run} returned without completing it")
+                await self._step(arrivals)
+        finally:
+            reader.cancel()
+            with suppress(asyncio.CancelledError):
+                await reader
+
+    def _completion(self) -> RunCompleted | None:
+        if self._course.pending:
+            return None
+        for payload in self._course.runtime.open.values():
+            if isinstance(payload, RunCompleted):
+                return payload
+        return None
+
+    async def _step(self, arrivals: asyncio.Queue[Stored | BaseException]) -> None:
+        item = await arrivals.get()
+        for _ in range(_STEP):
+            if isinstance(item, BaseException):
+                raise item
+            if item.event.n is not None and item.event.n >= self._next_n:
+                raise ConflictError(
+                    f"run {self._run}: {item.event.by.role} {item.event.by.host}/{item.event.by.process} appended "
+                    f"decision {item.event.n}; it directs the run now"
+                )
+            self._take(item)
+            if arrivals.empty():
+                break
+            item = arrivals.get_nowait()
+        await self._append()
+
+    async def _append(self) -> None:
+        """Append what the strategy has decided, and put pointers for its new requests."""
+        decisions = list(self._course.pending)
+        if not decisions:
+            return
+        contents = [content for decision in decisions for content in decision.attachments]
+        if contents:
+            await self._blobs.put(*contents)
+        events = [self._event(decision) for decision in decisions]
+        last = await self._log.decide(events, after=self._last_decision)
+        stored = [Stored(last - len(events) + 1 + i, event) for i, event in enumerate(events)]
+        for one in stored:
+            self._take(one)
+        self._last_decision = last
+        still_open = self._course.runtime.open
+        await self._put([one for one in stored if one.event.place in still_open], again=False)
+
+    def _event(self, decision: Decision) -> Event:
+        return Event(
+            kind=decision.data.KIND,
+            v=decision.data.VERSION,
+            id=f"{self._run}/{decision.place}",
+            run=self._run,
+            n=decision.n,
+            place=decision.place,
+            at=time.time_ns(),
+            by=self._by,
+            cause=decision.cause,
+            data=decision.data,
+        )
+
+    async def _put(self, requests: list[Stored], *, again: bool) -> None:
+        pointers = []
+        for seq, event in requests:
+            role = ROLE_OF.get(type(event.data))  # type: ignore[arg-type]
+            if role is not None:
+                assert event.place is not None
+                pointers.append(Work(role, self._run, event.place, seq, again, encode(event)))
+            elif isinstance(event.data, TimerRequested):
+                self._start_timer(event, event.data)
+        if pointers:
+            await self._work.put(*pointers)
+
+    def _start_timer(self, event: Event, timer: TimerRequested) -> None:
+        async def fire() -> None:
+            await asyncio.sleep(max(0.0, (timer.deadline - time.time_ns()) / 1e9))
+            fired = TimerFired(deadline=timer.deadline)
+            await self._log.append(fact(self._run, f"{event.place}/fired", fired, self._by, (event.id,)))
+
+        if event.id not in self._timers:
+            self._timers[event.id] = asyncio.create_task(fire())
+
+
+async def _pump(events: AsyncIterator[Stored], into: asyncio.Queue[Any]) -> None:
+    try:
+        async with aclosing(events) as following:  # type: ignore[type-var]
+            async for stored in following:
+                into.put_nowait(stored)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        into.put_nowait(error)
+
+
+async def record_views(log: Log, run: str) -> dict[str, str]:
+    """Append the digests of all projections as of the run's `run.completed`, once, and return them.
+
+    Raises
+    ------
+    RunError
+        If the run is not completed.
+    """
+    views = Views()
+    digests: dict[str, str] | None = None
+    as_of = ""
+    async for _, event in log.read(run):
+        views.apply(event)
+        if isinstance(event.data, RunCompleted):
+            digests, as_of = views.digests(), event.id
+        elif isinstance(event.data, ViewsDigested) and event.data.as_of == as_of:
+            return dict(event.data.views)
+    if digests is None:
+        raise RunError(f"run {run} is not completed: 'evolog resume {run}' goes on with it")
+    data = ViewsDigested(as_of=as_of, views=digests)
+    await log.append(fact(run, f"{as_of.rpartition('/')[2]}/views", data, writer("director"), (as_of,)))
+    return digests
