@@ -3,6 +3,7 @@
 from .codec import decode, encode
 from .envelope import Event, Origin, Payload, Unknown, Writer, canonical, content_digest
 from .registry import kinds, payload_type, register, upcaster
+from .schema import asyncapi, json_schema
 from .subjects import STREAM, check_run_id, run_filter, subject_of
 from .values import (
     Attestation,
@@ -41,12 +42,14 @@ __all__ = [
     "Usage",
     "Value",
     "Writer",
+    "asyncapi",
     "blob_of",
     "canonical",
     "check_run_id",
     "content_digest",
     "decode",
     "encode",
+    "json_schema",
     "kinds",
     "payload_type",
     "register",

@@ -9,7 +9,8 @@ from .errors import EventError
 
 STREAM = "EVOLOG"
 ROOT = "evolog"
-_RUN = re.compile(r"[a-z0-9][a-z0-9-]{1,39}")
+RUN_PATTERN = "[a-z0-9][a-z0-9-]{1,39}"
+_RUN = re.compile(RUN_PATTERN)
 
 
 def check_run_id(run: str) -> str:

@@ -109,9 +109,10 @@ class Views:
         """Digest of each view under ``name/version``, as `views.digested` carries them."""
         return {key: projection.digest() for key, projection in sorted(self._all.items())}
 
-    def keys(self) -> tuple[str, ...]:
-        """``name/version`` of each view, sorted."""
-        return tuple(sorted(self._all))
+    @property
+    def projections(self) -> tuple[Projection[Any], ...]:
+        """All views, sorted by ``name/version``."""
+        return tuple(self._all[key] for key in sorted(self._all))
 
     def dump(self) -> bytes:
         """Everything that `load` needs to go on from here."""
@@ -128,7 +129,7 @@ class Views:
         """
         found = msgspec.json.decode(dumped, type=_Dumped)
         if set(found.views) != set(self._all):
-            raise ValueError(f"dumped were {sorted(found.views)}, wanted are {list(self.keys())}")
+            raise ValueError(f"dumped were {sorted(found.views)}, wanted are {sorted(self._all)}")
         for key, projection in self._all.items():
             projection.load(found.views[key])
         self.run = found.run

@@ -148,9 +148,7 @@ class OpenAIServer:
                 content = json.dumps({"error": error}).encode()
                 self._write(handler, reply.code, content, {"Content-Type": "application/json", **reply.headers})
             case Says():
-                self._write(
-                    handler, 200, completion(reply), {"Content-Type": "application/json"}, reply.drop_after
-                )
+                self._write(handler, 200, completion(reply), {"Content-Type": "application/json"}, reply.drop_after)
 
     @staticmethod
     def _write(
