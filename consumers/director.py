@@ -184,11 +184,11 @@ class Director:
         if contents:
             await self._blobs.put(*contents)
         events = [self._event(decision) for decision in decisions]
-        last = await self._log.decide(events, after=self._last_decision)
-        stored = [Stored(last - len(events) + 1 + i, event) for i, event in enumerate(events)]
+        sequences = await self._log.decide(events, after=self._last_decision)
+        stored = [Stored(seq, event) for seq, event in zip(sequences, events, strict=True)]
         for one in stored:
             self._take(one)
-        self._last_decision = last
+        self._last_decision = sequences[-1]
         still_open = self._course.runtime.open
         await self._put([one for one in stored if one.event.place in still_open], again=False)
 

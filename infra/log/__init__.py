@@ -1,1 +1,27 @@
-"""See ARCHITECTURE.md."""
+"""The log, the blobs and the work queue: ports, on a NATS server, and in memory."""
+
+from .lease import Lease
+from .memory import MemoryBlobs, MemoryLog, MemoryWorkQueue
+from .nats_blobs import NatsBlobs
+from .nats_log import NatsLog
+from .nats_work import NatsWorkQueue
+from .port import Blobs, Log, Stored, Work, WorkQueue
+from .store import Store, connected, open_store
+
+__all__ = [
+    "Blobs",
+    "Lease",
+    "Log",
+    "MemoryBlobs",
+    "MemoryLog",
+    "MemoryWorkQueue",
+    "NatsBlobs",
+    "NatsLog",
+    "NatsWorkQueue",
+    "Store",
+    "Stored",
+    "Work",
+    "WorkQueue",
+    "connected",
+    "open_store",
+]

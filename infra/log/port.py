@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple, Protocol
 
 from ...events import Blob, Event
+from ...events.envelope import Origin
 
 
 class Stored(NamedTuple):
@@ -32,8 +33,11 @@ class Log(Protocol):
         """
         ...
 
-    async def decide(self, decisions: Sequence[Event], *, after: int) -> int:
-        """Append one run's decisions, all or nothing up to 1,000, if its last decision is at `after`.
+    async def decide(self, decisions: Sequence[Event], *, after: int) -> list[int]:
+        """Append one run's decisions in order, if its last decision is at `after`.
+
+        Many go in atomic batches, few one by one: a crash may leave the first ones only, which does no
+        harm, since the next director makes the same and appends the rest (design section 3).
 
         Parameters
         ----------
@@ -42,8 +46,8 @@ class Log(Protocol):
 
         Returns
         -------
-        int
-            Sequence of the last of `decisions`.
+        list of int
+            Sequence of each.
 
         Raises
         ------
@@ -67,7 +71,7 @@ class Log(Protocol):
         """As `read`, and then each new event as it arrives, until closed."""
         ...
 
-    async def last(self, run: str, kind: str | None = None, origin: str | None = None) -> Stored | None:
+    async def last(self, run: str, kind: str | None = None, origin: Origin | None = None) -> Stored | None:
         """The newest event of a run, of one kind or origin if given."""
         ...
 
@@ -130,4 +134,8 @@ class WorkQueue(Protocol):
 
     async def purge(self, run: str) -> None:
         """Drop all pointers of a run."""
+        ...
+
+    async def count(self, run: str) -> int:
+        """How many pointers of a run are waiting or being worked on."""
         ...

@@ -1,0 +1,231 @@
+"""One connection to a NATS server, with the retries and the errors that the log needs.
+
+nats-py brings the connection; requests to JetStream are made here, because each kind of failure must
+become one of evolog's errors and each publish must be safe to repeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ...events.errors import LogError, LogFullError, LogUnavailableError
+from ..server import Address
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+#: Seconds for one request, before it is repeated.
+REQUEST_SECONDS = 5.0
+_RETRY_SECONDS = 0.05
+_FULL = frozenset({10023, 10047, 10077})
+WRONG_LAST_SEQUENCE = 10071
+STREAM_NOT_FOUND = 10059
+STREAM_NAME_IN_USE = 10058
+CONSUMER_NOT_FOUND = 10014
+
+
+class ApiError(LogError):
+    """JetStream refused: `code` is its ``err_code``."""
+
+    def __init__(self, code: int, description: str, what: str) -> None:
+        self.code = code
+        super().__init__(f"{what}: {description} (err_code {code})")
+
+
+class _Error(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _Ack(msgspec.Struct):
+    stream: str = ""
+    seq: int = 0
+    duplicate: bool = False
+    error: _Error | None = None
+
+
+_acks = msgspec.json.Decoder(_Ack)
+
+
+class JetStream:
+    """A connection.
+
+    Parameters
+    ----------
+    client
+        Connected nats-py client.
+    place
+        The server's address without its token, for errors.
+    patience
+        Seconds for which a server that does not answer is asked again.
+    """
+
+    def __init__(self, client: Client, place: str, patience: float) -> None:
+        self.client = client
+        self.place = place
+        self.patience = patience
+        self._on_reconnect: list[Callable[[], None]] = []
+
+    def on_reconnect(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have `callback` called after each reconnection; returns what takes it off again."""
+        self._on_reconnect.append(callback)
+        return lambda: self._on_reconnect.remove(callback)
+
+    def reconnected(self) -> None:
+        for callback in list(self._on_reconnect):
+            callback()
+
+    async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> _Ack:
+        """Publish until acknowledged. The caller's headers make a repetition harmless.
+
+        Raises
+        ------
+        LogFullError, ApiError, LogUnavailableError
+        """
+        return await self._until_answered(lambda: self.publish_once(subject, payload, headers))
+
+    async def publish_once(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> _Ack:
+        """Publish and wait for one acknowledgement; a `NoAnswerError` leaves open whether it was stored."""
+        reply = await self.request(subject, payload, headers)
+        ack = _acks.decode(reply.data)
+        if ack.error is not None:
+            if ack.error.err_code in _FULL:
+                raise LogFullError(
+                    f"the server at {self.place} refuses to store more ({ack.error.description}): its disk is full. "
+                    "Everything acknowledged is kept. Make room, then 'evolog resume' goes on"
+                )
+            if ack.error.code == 503:
+                raise NoAnswerError(ack.error.description)
+            raise ApiError(ack.error.err_code, ack.error.description, f"publishing on {subject}")
+        return ack
+
+    async def request(
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Msg:
+        """One request, one answer.
+
+        Raises
+        ------
+        NoAnswerError
+            If none came.
+        """
+        import nats.errors
+
+        try:
+            return await self.client.request(
+                subject, payload, timeout=REQUEST_SECONDS, headers=dict(headers) if headers else None
+            )
+        except nats.errors.MaxPayloadError:
+            raise LogError(f"{len(payload)} bytes on {subject} are more than the server takes in one message") from None
+        except (nats.errors.Error, OSError) as error:
+            if self.client.is_closed:
+                raise LogUnavailableError(f"the connection to {self.place} is closed") from error
+            raise NoAnswerError(str(error) or type(error).__name__) from error
+
+    async def api(self, name: str, body: Any = None) -> dict[str, Any]:
+        """Call the JetStream API: ``await api("STREAM.INFO.EVOLOG")``.
+
+        Raises
+        ------
+        ApiError, LogUnavailableError
+        """
+        payload = b"" if body is None else msgspec.json.encode(body)
+
+        async def once() -> dict[str, Any]:
+            reply = await self.request(f"$JS.API.{name}", payload)
+            answer: dict[str, Any] = msgspec.json.decode(reply.data)
+            error = answer.get("error")
+            if error is not None:
+                if error.get("err_code") in _FULL:
+                    raise LogFullError(f"{name}: {error.get('description')}: the disk of {self.place} is full; make room")
+                if error.get("code") == 503:
+                    raise NoAnswerError(error.get("description", ""))
+                raise ApiError(error.get("err_code", 0), error.get("description", ""), name)
+            return answer
+
+        return await self._until_answered(once)
+
+    async def direct_get(self, stream: str, body: Mapping[str, Any]) -> Msg | None:
+        """A message of a stream by a direct read, or None."""
+
+        async def once() -> Msg | None:
+            reply = await self.request(f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(body))
+            status = (reply.headers or {}).get("Status")
+            if status == "404":
+                return None
+            if status is not None:
+                raise NoAnswerError(f"status {status}")
+            return reply
+
+        return await self._until_answered(once)
+
+    async def _until_answered(self, once: Callable[[], Awaitable[Any]]) -> Any:
+        until = time.monotonic() + self.patience
+        while True:
+            try:
+                return await once()
+            except NoAnswerError as error:
+                if time.monotonic() > until:
+                    raise LogUnavailableError(
+                        f"the server at {self.place} has not answered for {self.patience:g} s ({error}): "
+                        "is it running? Nothing acknowledged is lost"
+                    ) from None
+                await asyncio.sleep(_RETRY_SECONDS)
+
+
+class NoAnswerError(LogError):
+    """A request got no answer; it may or may not have been carried out."""
+
+
+async def connect_jetstream(address: Address, *, patience: float = 60.0, name: str = "evolog") -> JetStream:
+    """Connect to a server.
+
+    Raises
+    ------
+    LogUnavailableError
+        If it cannot be reached, refuses the token, or has no JetStream.
+    """
+    import nats
+    import nats.errors
+
+    made: list[JetStream] = []
+
+    async def on_error(error: Exception) -> None:
+        _ = error  # nats-py would print it; what matters shows in the requests' own errors
+
+    async def on_reconnect() -> None:
+        for one in made:
+            one.reconnected()
+
+    options: dict[str, Any] = {"token": address.token} if address.token else {}
+    try:
+        client = await asyncio.wait_for(
+            nats.connect(
+                address.url,
+                name=name,
+                error_cb=on_error,
+                reconnected_cb=on_reconnect,
+                allow_reconnect=True,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=0.05,
+                connect_timeout=2,
+                pending_size=64 * 1024 * 1024,
+                **options,
+            ),
+            10.0,
+        )
+    except (OSError, TimeoutError, nats.errors.Error) as error:
+        reason = "it refuses the token" if "uthorization" in str(error) else str(error) or type(error).__name__
+        raise LogUnavailableError(
+            f"no NATS server can be used at {address.url}: {reason}. Check the address (--nats) and EVOLOG_NATS_TOKEN"
+        ) from None
+    found = JetStream(client, address.url, patience)
+    made.append(found)
+    return found
