@@ -27,6 +27,7 @@ from ..events.kinds import (
     ProposalRequested,
     RequestCancelled,
     RequestFailed,
+    RunPaused,
     TaskRegistered,
 )
 from ..events.version import VERSION
@@ -79,19 +80,23 @@ class History(msgspec.Struct):
 async def history_of(log: Log, run: str, place: str, start: int) -> History:
     """Read what earlier attempts at a request left in the log, from sequence `start` on.
 
-    A model call that was started and never settled is charged at its worst case (design rule 9).
+    A model call that was started and never settled is charged at its worst case (design rule 9). An
+    attempt before a `run.paused` was interrupted by an operator and does not count against the limit.
     """
     request = f"{run}/{place}"
     found = History()
     unsettled: dict[str, float] = {}
+    at_work = False
     async for _, event in log.read(run, start=start):
         data = event.data
+        if isinstance(data, RunPaused) and at_work:
+            found.attempts, at_work = found.attempts - 1, False
         if isinstance(data, RequestCancelled) and data.request == place:
             found.closed = True
         if not event.cause or event.cause[0] != request:
             continue
         if isinstance(data, AttemptStarted):
-            found.attempts = max(found.attempts, data.number)
+            found.attempts, at_work = found.attempts + 1, True
         elif isinstance(data, CallStarted):
             unsettled[data.call] = data.worst_usd
         elif isinstance(data, CompletionRecorded):

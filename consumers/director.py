@@ -32,6 +32,8 @@ from .answering import fact, writer
 ROLE_OF: dict[type[Payload], str] = {ProposalRequested: "proposing", ExecutionRequested: "evaluation"}
 #: Most facts taken into one step. A step's decisions are appended together.
 _STEP = 256
+#: Seconds without a new event after which the work queue is checked for lost pointers.
+_QUIET_SECONDS = 3.0
 
 
 class Director:
@@ -70,6 +72,8 @@ class Director:
         self._next_n = 0
         self._last_decision = 0
         self._timers: dict[str, asyncio.Task[None]] = {}
+        #: Decisions that may still be open requests, by place.
+        self._requests: dict[str, Stored] = {}
 
     async def direct(self) -> RunCompleted:
         """Direct the run to its end.
@@ -111,9 +115,11 @@ class Director:
         for stored in history:
             self._take(stored)
         await self._work.purge(self._run)
-        requests = {stored.event.place: stored for stored in history if stored.event.n is not None}
-        opened = [requests[place] for place in self._course.runtime.open if place in requests]
-        await self._put(opened, again=True)
+        still_open = self._course.runtime.open
+        self._requests = {
+            stored.event.place: stored for stored in history if stored.event.place in still_open and stored.event.place
+        }
+        await self._put(list(self._requests.values()), again=True)
         await self._append()
         return history[-1].seq
 
@@ -160,7 +166,11 @@ class Director:
         return None
 
     async def _step(self, arrivals: asyncio.Queue[Stored | BaseException]) -> None:
-        item = await arrivals.get()
+        try:
+            item = await asyncio.wait_for(arrivals.get(), _QUIET_SECONDS)
+        except TimeoutError:
+            await self._restore_pointers()
+            return
         for _ in range(_STEP):
             if isinstance(item, BaseException):
                 raise item
@@ -190,7 +200,18 @@ class Director:
             self._take(one)
         self._last_decision = sequences[-1]
         still_open = self._course.runtime.open
-        await self._put([one for one in stored if one.event.place in still_open], again=False)
+        self._requests = {place: one for place, one in self._requests.items() if place in still_open}
+        opened = {one.event.place: one for one in stored if one.event.place in still_open and one.event.place}
+        self._requests.update(opened)
+        await self._put(list(opened.values()), again=False)
+
+    async def _restore_pointers(self) -> None:
+        """Put back the pointers of open requests where the work queue has fewer: somebody purged it."""
+        waiting = [self._requests[p] for p in self._course.runtime.open if p in self._requests]
+        waiting = [one for one in waiting if type(one.event.data) in ROLE_OF]
+        if len(waiting) > await self._work.count(self._run):
+            await self._work.purge(self._run)
+            await self._put(waiting, again=True)
 
     def _event(self, decision: Decision) -> Event:
         return Event(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TextIO
 
 from ..events import RunStatus
 from ..infra.log import Stored
@@ -50,12 +49,12 @@ class Progress:
 
     def caught_up(self) -> None:
         """From here on events are new: what came before does not count for the speed."""
-        self._before = self.views.attempts.outcomes().attempts
+        self._before = self.views.attempts.outcomes.attempts
         self._began = time.monotonic()
 
     def line(self) -> str:
         """Where the run stands, in one line."""
-        counts = self.views.attempts.outcomes()
+        counts = self.views.attempts.outcomes
         parts = [f"{counts.attempts}/{self._candidates} candidates"]
         parts += [
             f"{getattr(counts, name)} {name}"
@@ -100,11 +99,11 @@ def _duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def report(views: Views, run: str, source: str, settings: Mapping[str, Any]) -> str:
+def report(views: Views, run: str, source: str) -> str:
     """What a finished run is told to have found: the best program, its scores, the baselines', what to type next."""
     lines: list[str] = []
     lifecycle = views.lifecycle.state
-    counts = views.attempts.outcomes()
+    counts = views.attempts.outcomes
     lines.append(f"run {run}: {lifecycle.status}, {lifecycle.reason}")
     lines.append(
         f"attempts {counts.attempts} = {counts.admitted} admitted + {counts.rejected} rejected + "

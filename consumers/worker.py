@@ -19,14 +19,13 @@ import msgspec
 from ..events import Event, decode, run_filter
 from ..events.errors import EvologError, LogError, LogUnavailableError
 from ..events.kinds import RequestCancelled
+from ..infra.log.streams import WORK, WORK_ROOT
 from .answering import Answerer, RetryError
 
 if TYPE_CHECKING:
     from faststream.nats import NatsBroker
     from nats.aio.msg import Msg
 
-WORK_STREAM = "EVOLOG_WORK"
-WORK_ROOT = "evolog_work"
 #: Seconds after which the broker gives unacknowledged work to another worker.
 ACK_WAIT = 30.0
 #: Seconds to wait after the store could not be reached, before the pointer comes back.
@@ -133,7 +132,7 @@ async def working(url: str, hands: Hands, slots: Mapping[str, int]) -> AsyncIter
         reconnect_time_wait=0,
         decoder=_as_it_is,
     )
-    stream = JStream(WORK_STREAM, declare=False)
+    stream = JStream(WORK, declare=False)
     for role, count in slots.items():
         config = ConsumerConfig(
             durable_name=role,

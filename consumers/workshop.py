@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ..events.errors import RunError
@@ -22,13 +21,10 @@ class Workshop:
     ----------
     log
         Where runs' settings are read.
-    scratch
-        Directory under which sandboxes make their own.
     """
 
-    def __init__(self, log: Log, scratch: Path) -> None:
+    def __init__(self, log: Log) -> None:
         self._log = log
-        self._scratch = scratch
         self._settings: dict[str, Mapping[str, Any]] = {}
         self._proposers: dict[tuple[str, str], Proposer] = {}
         self._evaluators: dict[tuple[str, str], Evaluator] = {}
@@ -58,7 +54,7 @@ class Workshop:
             If this machine does not offer it.
         """
         if backend not in self._sandboxes:
-            self._sandboxes[backend] = open_sandbox(backend, self._scratch)
+            self._sandboxes[backend] = open_sandbox(backend)
         return self._sandboxes[backend]
 
     async def proposer_for(self, run: str, model: str) -> Proposer:

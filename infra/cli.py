@@ -24,7 +24,7 @@ class Mounted(NamedTuple):
 COMMANDS = {
     "run": Mounted("start a run from a run file or its directory", "evolog.consumers.commands"),
     "resume": Mounted("go on with a run from its very next decision", "evolog.consumers.commands"),
-    "stop": Mounted("end a run before its budget does", "evolog.producers.commands"),
+    "stop": Mounted("end a run before its budget does", "evolog.consumers.commands"),
     "ls": Mounted("list the runs", "evolog.producers.commands"),
     "show": Mounted("show what a run found, spent and decided", "evolog.producers.commands"),
     "tail": Mounted("follow the events as they are appended", "evolog.producers.commands"),

@@ -34,3 +34,23 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``: ``args.json``."""
     parser.add_argument("--json", action="store_true", help="print JSON, for other programs")
+
+
+def add_nats(parser: argparse.ArgumentParser) -> None:
+    """Add ``--nats``: ``args.nats``."""
+    parser.add_argument(
+        "--nats",
+        metavar="URL",
+        help="use the NATS server at nats://HOST:PORT instead of the embedded one (token: $EVOLOG_NATS_TOKEN)",
+    )
+
+
+def add_set(parser: argparse.ArgumentParser) -> None:
+    """Add ``--set``: ``args.set``, a list of texts."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a setting, such as budget.candidates=60 (may be repeated)",
+    )

@@ -56,7 +56,7 @@ def configurations(replicas: int = 1) -> dict[str, dict[str, Any]]:
             "name": LEASES,
             "subjects": [f"{LEASE_ROOT}.*"],
             "retention": "limits",
-            "storage": "memory",
+            "storage": "file",
             "num_replicas": replicas,
             "max_msgs_per_subject": 1,
             "max_age": int(LEASE_SECONDS * 1e9),
