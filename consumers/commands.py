@@ -12,17 +12,16 @@ from typing import Any
 
 from ..events import Event
 from ..events.errors import ConflictError, EvologError, LeaseHeldError, RunError, SettingsError
-from ..events.kinds import RunCompleted, RunStarted, ViewsDigested
+from ..events.kinds import RunCompleted, RunStarted
 from ..infra.command import Command, add_json, add_nats, add_run, add_set
 from ..infra.log import Store, open_store
 from ..infra.settings import diff, effective, load_run_file, revise
 from ..infra.snapshots import Snapshots
-from ..producers.runs import effective_settings, read_summary, resolve_run
+from ..infra.runs import effective_settings, read_summary, resolve_run
 from ..producers.start import reconfigure_run, resume_run, start_run, stop_run
-from ..projections import Views
-from ..replay import Replayer
 from .answering import writer
-from .plugins import plugin, source_digest, strategy_named
+from ..replay.plugins import plugin, source_digest, strategy_named
+from ..replay.verify import verify_decisions, verify_views
 from .progress import Progress, exit_code_of, report
 from .session import Interrupted, direct, interruptible, team, unless_interrupted
 
@@ -145,23 +144,16 @@ async def _replay(store: Store, run: str, *, quiet: bool) -> int:
     """Recompute the run's decisions and views from its log, and say whether they are equal."""
     events: list[Event] = [event async for _, event in store.log.read(run)]
     try:
-        replay = Replayer(strategy_named).decisions(events)
+        replay = verify_decisions(events, strategy_named)
     except EvologError as error:
         print(f"evolog: replayed offline: {error}", file=sys.stderr)
         return error.exit_code
-    views, computed, recorded = Views(), {}, {}
-    for event in events:
-        views.apply(event)
-        if isinstance(event.data, RunCompleted):
-            computed = views.digests()
-        elif isinstance(event.data, ViewsDigested):
-            recorded = event.data.views
-    differing = sorted(name for name in recorded if recorded[name] != computed.get(name))
-    if differing:
-        print(f"evolog: replayed offline: these views differ: {', '.join(differing)}", file=sys.stderr)
+    verdict = verify_views(events)
+    if verdict.differing:
+        print(f"evolog: replayed offline: these views differ: {', '.join(verdict.differing)}", file=sys.stderr)
         return 3
     if not quiet:
-        print(f"\nreplayed offline: all {replay.equal} decisions and {len(recorded)} views are equal")
+        print(f"\nreplayed offline: all {replay.equal} decisions and {len(verdict.equal)} views are equal")
     return 0
 
 
@@ -226,8 +218,7 @@ async def _check_code(store: Store, run: str, started: RunStarted) -> None:
         f"(by evolog {started.package}); replaying its decisions first",
         file=sys.stderr,
     )
-    events = [event async for _, event in store.log.read(run)]
-    Replayer(strategy_named).decisions(events)
+    verify_decisions([event async for _, event in store.log.read(run)], strategy_named)
 
 
 # stop

@@ -17,7 +17,7 @@ from ..events.kinds import RunCompleted, RunPaused
 from ..infra.log import Store, Stored
 from .answering import Answerer, fact, writer
 from .director import Director, record_views
-from .plugins import strategy_named
+from ..replay.plugins import strategy_named
 from .worker import Hands, working
 from .workshop import Workshop
 

@@ -10,7 +10,7 @@ from ..events.kinds import RunReconfigured, RunStarted
 from ..infra.log import Log
 from ..infra.sandbox import Sandbox, open_sandbox
 from .evaluation import Evaluator, evaluator_for
-from .plugins import plugin
+from ..replay.plugins import plugin
 from .proposing import Proposer
 
 

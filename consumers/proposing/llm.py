@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from typing import ClassVar
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, ClassVar
 
 import msgspec
 
 from ...events import Blob, canonical
-from ...events.errors import MissingExtraError, RequestFailedError
+from ...events.errors import MissingExtraError, RequestFailedError, SettingsError
 from ...events.kinds import Failure, ProposalMade, Refusal, Sample
 from ...infra.models import Completion, ModelCall, ModelClient, ModelSettings, Spend
+from ...infra.settings import model_settings
 from .normal import normal_digest
 from .port import Brief, Record, Store
 from .prompts import FILE_NAME, render, reply_style
@@ -26,14 +29,25 @@ class LiteLLMProposer:
 
     Parameters
     ----------
+    argument
+        What follows ``litellm:`` in the model's name: any name that litellm knows.
     settings
         The table ``[proposer]``. The request's own model, temperature and token limit go first.
+
+    Raises
+    ------
+    MissingExtraError
+        If litellm is not installed.
     """
 
     Settings: ClassVar[type[msgspec.Struct]] = ModelSettings
 
-    def __init__(self, settings: ModelSettings) -> None:
-        self._settings = settings
+    def __init__(self, argument: str, settings: ModelSettings | Mapping[str, Any]) -> None:
+        if not argument:
+            raise SettingsError("proposer.model = 'litellm:' names no model; write litellm:openai/gpt-4o-mini")
+        if find_spec("litellm") is None:
+            raise MissingExtraError(f"proposer.model = '{_PREFIX}{argument}'", "llm")
+        self._settings = settings if isinstance(settings, ModelSettings) else model_settings(dict(settings))
 
     async def propose(self, brief: Brief, *, record: Record, store: Store) -> ProposalMade:
         """Make one call for each sample, all at once, within one budget.

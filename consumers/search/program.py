@@ -104,7 +104,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     score: float
 
 
-class State(msgspec.Struct, kw_only=True):
+class SearchState(msgspec.Struct, kw_only=True):
     """Everything that the search knows at a generation's start.
 
     `low` and `high` are the least and greatest score ever seen, rejected candidates included (1.3).
@@ -155,10 +155,10 @@ class ProgramEvolution:
 
     NAME: ClassVar[str] = "program"
     Settings: ClassVar[type[msgspec.Struct]] = Settings
-    State: ClassVar[type[msgspec.Struct]] = State
+    State: ClassVar[type[msgspec.Struct]] = SearchState
 
-    async def run(self, ctx: Context, state: State | None) -> None:
-        search = _Search(ctx, state or State())
+    async def run(self, ctx: Context, state: SearchState | None) -> None:
+        search = _Search(ctx, state or SearchState())
         if state is None:
             await search.measure_baselines()
         while True:
@@ -177,7 +177,7 @@ class ProgramEvolution:
 
 
 class _Search:
-    def __init__(self, ctx: Context, state: State) -> None:
+    def __init__(self, ctx: Context, state: SearchState) -> None:
         self.ctx = ctx
         self.state = state
         self._seen = set(state.seen)

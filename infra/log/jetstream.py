@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from ..server import Address
 if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
+
+T = TypeVar("T")
 
 #: Seconds for one request, before it is repeated.
 REQUEST_SECONDS = 5.0
@@ -166,7 +168,7 @@ class JetStream:
 
         return await self._until_answered(once)
 
-    async def _until_answered(self, once: Callable[[], Awaitable[Any]]) -> Any:
+    async def _until_answered(self, once: Callable[[], Awaitable[T]]) -> T:
         until = time.monotonic() + self.patience
         while True:
             try:

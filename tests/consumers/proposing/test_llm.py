@@ -70,7 +70,7 @@ def settings(url: str, **changes: Any) -> ModelSettings:
 
 
 def propose(setup: ModelSettings, asked: Brief, notes: Notebook) -> ProposalMade:
-    return asyncio.run(LiteLLMProposer(setup).propose(asked, record=notes.record, store=notes.store))
+    return asyncio.run(LiteLLMProposer("test", setup).propose(asked, record=notes.record, store=notes.store))
 
 
 def test_a_whole_file_becomes_a_program() -> None:

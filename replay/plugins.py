@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..events.errors import SettingsError
-from ..replay import Strategy
+from .strategy import Strategy
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
 

@@ -10,8 +10,8 @@ import msgspec
 from ..events import Direction
 from ..events.errors import RunError
 from ..events.kinds import RunReconfigured, RunStarted
-from ..infra.log.port import Log
-from ..infra.snapshots import Snapshots, read_views
+from .log.port import Log
+from .snapshots import Snapshots, read_views
 from ..projections import Outcomes, Views
 
 LATEST = "latest"
