@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any
 
 from ..events import Event, Payload, encode
@@ -25,6 +25,7 @@ from ..events.kinds import (
     ViewsDigested,
 )
 from ..infra.log import Blobs, Log, Stored, Work, WorkQueue
+from ..infra.tasks import cancel
 from ..projections import Views
 from ..replay import Course, Decision, Strategy, strategy_of, takeover_point
 from .answering import fact, writer
@@ -153,9 +154,7 @@ class Director:
                     raise StrategyError(f"the strategy of run {self._run} returned without completing it")
                 await self._step(arrivals)
         finally:
-            reader.cancel()
-            with suppress(asyncio.CancelledError):
-                await reader
+            await cancel(reader)
 
     def _completion(self) -> RunCompleted | None:
         if self._course.pending:
@@ -167,7 +166,8 @@ class Director:
 
     async def _step(self, arrivals: asyncio.Queue[Stored | BaseException]) -> None:
         try:
-            item = await asyncio.wait_for(arrivals.get(), _QUIET_SECONDS)
+            async with asyncio.timeout(_QUIET_SECONDS):
+                item = await arrivals.get()
         except TimeoutError:
             await self._restore_pointers()
             return

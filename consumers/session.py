@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ..events.errors import ConflictError, LeaseHeldError, LogError, LogFullError
 from ..events.kinds import RunCompleted, RunPaused
 from ..infra.log import Store, Stored
+from ..infra.tasks import cancel
 from .answering import Answerer, fact, writer
 from .director import Director, record_views
 from ..replay.plugins import strategy_named
@@ -74,10 +75,8 @@ async def unless_interrupted(asked: asyncio.Future[str], work: Coroutine[Any, An
             raise Interrupted(asked.result())
         return task.result()
     finally:
-        if not task.done():
-            task.cancel()
-            # Never wait longer than a user would: what does not end is killed with this process.
-            await asyncio.wait({task}, timeout=_GOODBYE_SECONDS)
+        # Never longer than a user would wait: what does not end is killed with this process.
+        await cancel(task, seconds=_GOODBYE_SECONDS)
 
 
 class Team(NamedTuple):
@@ -169,16 +168,15 @@ async def _first(directing: asyncio.Task[RunCompleted], watching: asyncio.Task[N
             watching.result()
         return directing.result()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*tasks)
 
 
 async def _watch(lost: asyncio.Event, run: str, home: Path | None) -> None:
     """Raise when the lease is lost or the disk is nearly full."""
     while True:
         with suppress(TimeoutError):
-            await asyncio.wait_for(lost.wait(), _LOOK_SECONDS)
+            async with asyncio.timeout(_LOOK_SECONDS):
+                await lost.wait()
             raise LeaseHeldError(f"run {run}: another director has taken the run over; 'evolog tail {run}' follows it")
         if home is not None:
             free = shutil.disk_usage(home).free

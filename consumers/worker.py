@@ -20,6 +20,7 @@ from ..events import Event, decode, run_filter
 from ..events.errors import EvologError, LogError, LogUnavailableError
 from ..events.kinds import RequestCancelled
 from ..infra.log.streams import WORK, WORK_ROOT
+from ..infra.tasks import cancel
 from .answering import Answerer, RetryError
 
 if TYPE_CHECKING:
@@ -91,10 +92,7 @@ class Hands:
 
     async def idle(self) -> None:
         """Cancel everything and wait until all process trees are gone."""
-        tasks = list(self._busy.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*self._busy.values())
 
 
 async def _report_progress(message: Msg) -> None:

@@ -42,6 +42,9 @@ ISLAND = 0
 FRUITLESS_GENERATIONS = 2
 
 
+OUTCOMES = ("admitted", "rejected", "refused", "failed", "cancelled")
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table ``[search]``. Names and meanings as in spec/openrsi.md, sections 1.3 to 1.6.
 
@@ -117,7 +120,7 @@ class SearchState(msgspec.Struct, kw_only=True):
     low: float | None = None
     high: float | None = None
     seen: list[str] = []
-    attempts: dict[str, int] = {"admitted": 0, "rejected": 0, "refused": 0, "failed": 0, "cancelled": 0}
+    attempts: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     spent_usd: float = 0.0
     stale: int = 0
     fruitless: int = 0

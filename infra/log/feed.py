@@ -81,8 +81,10 @@ class Feed:
                     return
                 self._arrived.clear()
                 if not self._ready and not self._broken:
+                    # asyncio.wait_for of Python 3.11 loses a cancellation that comes with the event.
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._arrived.wait(), _HEARTBEAT_SECONDS)
+                        async with asyncio.timeout(_HEARTBEAT_SECONDS):
+                            await self._arrived.wait()
                 silent = time.monotonic() - self._last_seen > 2.5 * _HEARTBEAT_SECONDS
                 if (self._broken or silent) and not self._ready:
                     resets = resets + 1 if self._next == at_reset and self._pending else 0

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ...events.errors import LeaseHeldError, LogError
+from ..tasks import cancel
 from .jetstream import WRONG_LAST_SEQUENCE, ApiError, JetStream
 from .streams import LEASE_ROOT, LEASE_SECONDS, LEASES
 
@@ -123,8 +124,6 @@ async def leased(js: JetStream, run: str) -> AsyncIterator[Lease]:
     try:
         yield lease
     finally:
-        renewing.cancel()
-        with suppress(asyncio.CancelledError):
-            await renewing
+        await cancel(renewing)
         if not lease.lost.is_set() and js.client.is_connected:
             await lease.release()

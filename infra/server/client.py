@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...events.errors import ServerError, StoreHeldError
+from ..tasks import cancel
 from .home import Home, ServerFile, locked, try_lock
 
 _POLL_SECONDS = 0.01
@@ -83,9 +84,7 @@ async def embedded(root: Path, *, sync: str | None = None) -> AsyncIterator[Addr
         yield Address(f"nats://127.0.0.1:{content.port}", content.token)
     finally:
         if watcher is not None:
-            watcher.cancel()
-            with suppress(asyncio.CancelledError):
-                await watcher
+            await cancel(watcher)
         os.close(using)
 
 
