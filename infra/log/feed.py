@@ -14,8 +14,9 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from ...events.errors import LogDamagedError, LogError
+from ...events.errors import LogError
 from .jetstream import JetStream
+from .streams import damaged
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -90,10 +91,7 @@ class Feed:
                     resets = resets + 1 if self._next == at_reset and self._pending else 0
                     at_reset = self._next
                     if resets > _FRUITLESS_RESETS:
-                        raise LogDamagedError(
-                            f"stream {self._stream} at {self._js.place} does not deliver sequence {self._next}: a block "
-                            "of its store is damaged. Stop, copy the data directory, and restore from an export"
-                        )
+                        raise damaged(self._js.place, f"sequence {self._next} is not delivered")
                     await self._open()
         finally:
             forget()

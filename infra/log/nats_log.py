@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 
 from ...events import STREAM, Event, decode, encode, run_filter, subject_of
 from ...events.envelope import Origin
-from ...events.errors import ConflictError, LogDamagedError, LogError
+from ...events.errors import ConflictError, LogError
 from .feed import Feed
-from .jetstream import WRONG_LAST_SEQUENCE, ApiError, JetStream, NoAnswerError
+from .jetstream import DUPLICATE_IN_BATCH, WRONG_LAST_SEQUENCE, ApiError, JetStream, NoAnswerError
 from .port import Stored
-from .streams import check_gaps
+from .streams import check_gaps, damaged
 
 #: A batch costs 8 ms however small, an append half a millisecond (facts: speed).
 _BATCH_FROM = 17
@@ -54,7 +54,7 @@ class NatsLog:
                     for decision in rest:
                         done.append(await self._decide_one(decision, done[-1] if done else after))
             except (NoAnswerError, ApiError) as error:
-                if isinstance(error, ApiError) and error.code != WRONG_LAST_SEQUENCE:
+                if isinstance(error, ApiError) and error.code not in (WRONG_LAST_SEQUENCE, DUPLICATE_IN_BATCH):
                     raise
                 # Stored or not? The error does not tell (facts: the duplicate window's trap), the tail does.
                 await asyncio.sleep(0 if isinstance(error, ApiError) else 0.05)
@@ -120,12 +120,25 @@ class NatsLog:
         """As `read`, with the bytes as they are stored."""
         tip = await self.tip()
         end = tip if until is None else min(until, tip)
-        expected = start
+        expected, count = start, 0
         async for seq, data in Feed(self._js, STREAM, run_filter(run), start=start, until=end).messages():
             if run is None and seq != expected:
-                raise LogDamagedError(f"stream {STREAM} at {self._js.place} has a gap before sequence {seq}")
+                raise damaged(self._js.place, f"sequence {expected} is missing before {seq}")
             expected = seq + 1
+            count += 1
             yield seq, data
+        # A server that has not met the damage yet tells of no gap until the block has been read.
+        await self.tip()
+        if run is None and expected <= end:
+            raise damaged(self._js.place, f"sequences {expected} to {end} are missing")
+        if run is not None and start == 1 and end == tip:
+            there = await self._count(run)
+            if there > count and await self.tip() == tip:
+                raise damaged(self._js.place, f"of {there} events of run {run} only {count} can be read")
+
+    async def _count(self, run: str) -> int:
+        info = await self._js.api(f"STREAM.INFO.{STREAM}", {"subjects_filter": run_filter(run)})
+        return sum((info["state"].get("subjects") or {}).values())
 
     async def follow(self, run: str | None = None, *, start: int = 1) -> AsyncIterator[Stored]:
         async for seq, data in Feed(self._js, STREAM, run_filter(run), start=start).messages():

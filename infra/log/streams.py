@@ -119,8 +119,13 @@ def check_gaps(state: dict[str, Any], place: str) -> int:
     first, last, messages = int(state["first_seq"]), int(state["last_seq"]), int(state["messages"])
     missing = last - messages if last else 0
     if missing or state.get("num_deleted", 0) or (last and first > 1):
-        raise LogDamagedError(
-            f"stream {STREAM} at {place} lacks {missing} of {last} events: a block of its store is damaged or was cut. "
-            "Nothing here is overwritten. Stop, copy the data directory, and restore from an export or a backup"
-        )
+        raise damaged(place, f"it lacks {missing} of {last} events")
     return last
+
+
+def damaged(place: str, what: str) -> LogDamagedError:
+    """The error for a log with a gap, with what to do next."""
+    return LogDamagedError(
+        f"stream {STREAM} at {place}: {what}: a block of its store is damaged or was cut. Nothing is overwritten. "
+        "Stop, copy the data directory, and restore from an export or a backup"
+    )

@@ -20,6 +20,8 @@ from .home import Home, ServerFile, locked, try_lock
 _POLL_SECONDS = 0.01
 _START_SECONDS = 60.0
 _WATCH_SECONDS = 0.25
+#: Keepers that this process has started: a keeper outlives its first user, and is waited for when it ends before.
+_keepers: list[subprocess.Popen[bytes]] = []
 
 
 class Address(NamedTuple):
@@ -140,6 +142,7 @@ class _Keeping:
         )
 
     def _spawn(self) -> None:
+        _keepers[:] = [keeper for keeper in _keepers if keeper.poll() is None]
         sync = self._sync or "default"
         with self._home.keeper_log.open("ab") as log:
             self._spawned = subprocess.Popen(
@@ -149,6 +152,7 @@ class _Keeping:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C in the terminal is for evolog, not for its server
             )
+        _keepers.append(self._spawned)
 
     async def watch(self) -> None:
         """Start another keeper when the one there was has been killed."""
