@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -218,6 +219,33 @@ class JetStream:
                 await asyncio.sleep(_RETRY_SECONDS)
 
 
+async def _look(address: Address) -> None:
+    """Say hello to a server once: nats-py, told to reconnect for ever, also connects for ever and says nothing.
+
+    Raises
+    ------
+    OSError
+        If it cannot be reached, or refuses.
+    """
+    scheme, _, place = address.url.partition("://")
+    host, _, port = place.rpartition(":")
+    if scheme == "tls" or not host:
+        return
+    reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    try:
+        if not (await reader.readline()).startswith(b"INFO "):
+            raise ConnectionError("what answers there is no NATS server")
+        hello = {"auth_token": address.token, "verbose": False, "pedantic": False, "lang": "python", "version": "1"}
+        writer.write(b"CONNECT " + msgspec.json.encode(hello) + b"\r\nPING\r\n")
+        answer = (await reader.readline()).decode(errors="replace").strip()
+        if answer != "PONG":
+            raise ConnectionError(answer.removeprefix("-ERR ").strip("'") or "it closed the connection")
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
 def _give_up(waiting: asyncio.Future[Msg]) -> None:
     if not waiting.done():
         waiting.set_exception(NoAnswerError(f"no answer within {REQUEST_SECONDS:g} s"))
@@ -255,10 +283,8 @@ async def connect_jetstream(address: Address, *, patience: float = 60.0, name: s
     if address.token:
         options["token"] = address.token
     try:
-        # With reconnection nats-py would try for ever and not say why; so the first connection is only a look.
         async with asyncio.timeout(10.0):
-            look = await nats.connect(address.url, allow_reconnect=False, max_reconnect_attempts=1, **options)
-            await look.close()
+            await _look(address)
             client = await nats.connect(
                 address.url,
                 disconnected_cb=on_disconnect,
