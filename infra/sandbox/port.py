@@ -27,7 +27,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     files
         Relative path to content; written into a fresh directory that is the job's working directory.
     entry
-        Which of `files` is started, with ``python -I -S``.
+        Which of `files` is started, isolated from the environment and without site packages.
     arguments
         Command line arguments.
     seed
@@ -70,4 +70,8 @@ class Sandbox(Protocol):
         SandboxError
             Never for what the program does; only if the backend cannot be used at all.
         """
+        ...
+
+    async def close(self) -> None:
+        """End what the backend keeps running between jobs."""
         ...

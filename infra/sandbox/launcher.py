@@ -1,0 +1,442 @@
+"""The launcher: a process that runs one job at a time and leaves nothing of it behind.
+
+Started as ``python -m evolog.infra.sandbox.launcher BACKEND``; it reads jobs from standard input and
+writes executions to standard output, each as a length and MessagePack. It is a process of its own for
+two reasons. It is a *subreaper*: whatever a job leaves behind, however often it forked and
+whatever sessions it opened, becomes the launcher's child and is killed. And it sees evolog's end as the
+end of its input, even after a ``kill -9``, and then kills the job too. (sandlock's own child dies with
+its parent; a grandchild in a session of its own was seen to go on.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import selectors
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import msgspec
+
+from ...events import Outcome
+from .port import Execution, Job
+
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG = 1
+#: Seconds between two looks at memory, disk and the process tree.
+_LOOK_SECONDS = 0.05
+#: Seconds for which output is still read after the program has ended: a grandchild may hold the pipe for ever.
+_DRAIN_SECONDS = 0.2
+_CHUNK = 65536
+#: Bytes that a job may leave in its directory, its own files included.
+DISK_BYTES = 64 * 1024 * 1024
+_FILE_BYTES = DISK_BYTES
+_NOBODY = 65534
+
+
+class Child(Protocol):
+    """A started program."""
+
+    pid: int
+    stdout: BinaryIO
+    stderr: BinaryIO
+
+    def finish(self) -> tuple[int | None, int | None]:
+        """Reap it: exit code and signal."""
+        ...
+
+
+class SandlockChild:
+    """A program under sandlock's rules."""
+
+    def __init__(self, job: Job, directory: Path) -> None:
+        import sandlock
+        from sandlock.sandbox import StdioMode
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            box = sandlock.Sandbox(
+                fs_readable=list(_readable()),
+                fs_writable=[str(directory)],
+                max_memory=job.limits.memory,
+                max_processes=job.limits.processes,
+                max_open_files=256,
+                no_coredump=True,
+                clean_env=True,
+                env=_environment(job, directory),
+                # As root it would keep root's powers over the clock (facts: sandlock's traps).
+                uid=_NOBODY if os.getuid() == 0 else None,
+                gid=_NOBODY if os.getuid() == 0 else None,
+                random_seed=job.seed % 2**63,
+                cwd=str(directory),
+            )
+            self._process = box.popen(
+                _command(job), stdin=StdioMode.NULL, stdout=StdioMode.PIPED, stderr=StdioMode.PIPED
+            )
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+        self.stdout: BinaryIO = self._process.stdout
+        self.stderr: BinaryIO = self._process.stderr
+
+    def finish(self) -> tuple[int | None, int | None]:
+        result = self._process.wait(5.0)
+        self.stdout.close()
+        self.stderr.close()
+        if result.signal is not None and result.signal > 0:
+            return None, result.signal
+        if result.reason is not None and result.reason.name in ("KILLED", "TIMEOUT"):
+            return None, signal.SIGKILL
+        return result.exit_code, None
+
+
+class UnsafeChild:
+    """A program with nothing but resource limits. For those who said ``sandbox.backend = "unsafe"``."""
+
+    def __init__(self, job: Job, directory: Path) -> None:
+        import resource
+
+        def limit() -> None:
+            resource.setrlimit(resource.RLIMIT_AS, (job.limits.memory, job.limits.memory))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            with contextlib.suppress(OSError, AttributeError):
+                ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+        self._process = subprocess.Popen(
+            _command(job),
+            cwd=directory,
+            env=_environment(job, directory),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+            preexec_fn=limit,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self.pid = self._process.pid
+        self.stdout: BinaryIO = self._process.stdout  # type: ignore[assignment]
+        self.stderr: BinaryIO = self._process.stderr  # type: ignore[assignment]
+
+    def finish(self) -> tuple[int | None, int | None]:
+        code = self._process.wait()
+        self.stdout.close()
+        self.stderr.close()
+        return (code, None) if code >= 0 else (None, -code)
+
+
+BACKENDS: dict[str, type[SandlockChild] | type[UnsafeChild]] = {"sandlock": SandlockChild, "unsafe": UnsafeChild}
+
+
+def _interpreter() -> str:
+    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+def _command(job: Job) -> list[str]:
+    # As -I, but with our own PYTHONHASHSEED: the environment is all ours.
+    return [_interpreter(), "-s", "-S", "-P", "-B", job.entry, *job.arguments]
+
+
+def _environment(job: Job, directory: Path) -> dict[str, str]:
+    return {
+        "PYTHONHASHSEED": str(job.seed % 2**32),
+        "LANG": "C.UTF-8",
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(directory),
+        "TMPDIR": str(directory),
+    }
+
+
+def _readable() -> Iterator[str]:
+    """What a program may read: the interpreter, the libraries, and harmless devices."""
+    places = [
+        "/lib",
+        "/lib64",
+        "/usr/lib",
+        "/usr/lib64",
+        "/etc/ld.so.cache",
+        "/dev/null",
+        "/dev/zero",
+        "/dev/urandom",
+        "/proc/self",
+        os.path.realpath(sys.base_prefix),
+        os.path.realpath(sys.base_exec_prefix),
+        str(Path(_interpreter()).parent.parent),
+    ]
+    return (place for place in dict.fromkeys(places) if Path(place).exists())
+
+
+class Launcher:
+    """Runs jobs with one backend."""
+
+    def __init__(self, backend: str) -> None:
+        self._start = BACKENDS[backend]
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+    def run(self, job: Job) -> Execution | None:
+        """Run a job; None if evolog went away meanwhile."""
+        directory = Path(tempfile.mkdtemp(prefix="evolog-job-"))
+        began = time.monotonic()
+        try:
+            self._write_files(job, directory)
+            try:
+                child = self._start(job, directory)
+            except Exception as error:
+                return _unavailable(f"{type(error).__name__}: {error}", began)
+            return _Watch(job, directory, child, began).watch()
+        finally:
+            kill_descendants()
+            reap_orphans()
+            shutil.rmtree(directory, ignore_errors=True)
+
+    @staticmethod
+    def _write_files(job: Job, directory: Path) -> None:
+        for name, content in job.files.items():
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+class _Watch:
+    """One running program: its output, its limits and its end."""
+
+    def __init__(self, job: Job, directory: Path, child: Child, began: float) -> None:
+        self.job = job
+        self.directory = directory
+        self.child = child
+        self.began = began
+        self.output = {"stdout": bytearray(), "stderr": bytearray()}
+        self.cut: Outcome | None = None
+        self.peak = 0
+        self.cpu = 0.0
+
+    def watch(self) -> Execution | None:
+        """Read until the program ends, a limit is passed or evolog goes away."""
+        pidfd = os.pidfd_open(self.child.pid) if hasattr(os, "pidfd_open") else None
+        orphaned = False
+        with selectors.DefaultSelector() as selector:
+            for name in ("stdout", "stderr"):
+                stream = getattr(self.child, name)
+                os.set_blocking(stream.fileno(), False)
+                selector.register(stream, selectors.EVENT_READ, name)
+            selector.register(sys.stdin.fileno(), selectors.EVENT_READ, "evolog")
+            if pidfd is not None:
+                selector.register(pidfd, selectors.EVENT_READ, "end")
+            deadline = self.began + self.job.limits.seconds
+            next_look = self.began + _LOOK_SECONDS
+            ended = False
+            while not ended and self.cut is None and not orphaned:
+                now = time.monotonic()
+                if now >= deadline:
+                    self.cut = "timeout"
+                    break
+                if now >= next_look:
+                    self._look()
+                    next_look = now + _LOOK_SECONDS
+                for key, _ in selector.select(min(deadline, next_look) - now):
+                    if key.data == "evolog":
+                        # Evolog sends nothing while a job runs: this is the end of the input.
+                        orphaned = True
+                    elif key.data == "end":
+                        ended = True
+                    elif not self._read(key.data):
+                        selector.unregister(key.fileobj)
+                if pidfd is None and not _alive(self.child.pid):
+                    ended = True
+            if ended and self.cut is None:
+                self._drain(selector)
+        if pidfd is not None:
+            os.close(pidfd)
+        self._look_at_processes()
+        # Everything is killed before it is reaped: a program that has ended may have children.
+        kill_descendants()
+        code, number = self.child.finish()
+        if orphaned:
+            return None
+        return self._execution(code, number)
+
+    def _read(self, name: str) -> bool:
+        """Take what a stream holds; False at its end."""
+        try:
+            chunk = os.read(getattr(self.child, name).fileno(), _CHUNK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not chunk:
+            return False
+        room = self.job.limits.output - sum(map(len, self.output.values()))
+        self.output[name] += chunk[: max(0, room)]
+        if len(chunk) > room:
+            self.cut = "output"
+        return True
+
+    def _drain(self, selector: selectors.BaseSelector) -> None:
+        until = time.monotonic() + _DRAIN_SECONDS
+        while self.cut is None and time.monotonic() < until:
+            streams = [key for key, _ in selector.select(0.0) if key.data in self.output]
+            if not streams:
+                # Nothing is waiting: what comes later comes from a process that outlives the program.
+                return
+            for key in streams:
+                if not self._read(key.data):
+                    selector.unregister(key.fileobj)
+
+    def _look(self) -> None:
+        self._look_at_processes()
+        if self.peak > self.job.limits.memory * 1.25:
+            self.cut = "memory"
+        elif _size_of(self.directory) > DISK_BYTES:
+            self.cut = "disk"
+
+    def _look_at_processes(self) -> None:
+        tree = list(_descendants(os.getpid()))
+        resident = cpu = 0.0
+        for process in tree:
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+                resident += int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+                cpu += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        self.peak = max(self.peak, int(resident))
+        self.cpu = max(self.cpu, cpu)
+        if len(tree) > self.job.limits.processes + 1:
+            self.cut = self.cut or "processes"
+
+    def _execution(self, code: int | None, number: int | None) -> Execution:
+        outcome: Outcome = "exited" if number is None else "signalled"
+        detail = ""
+        limits = self.job.limits
+        if self.cut is not None:
+            outcome, code, number = self.cut, None, None
+            detail = {
+                "timeout": f"no end within {limits.seconds:g} s",
+                "output": f"more than {limits.output} bytes of output",
+                "memory": f"more than {limits.memory} bytes of memory",
+                "disk": f"more than {DISK_BYTES} bytes of files",
+                "processes": f"more than {limits.processes} processes",
+            }[self.cut]
+        elif number == signal.SIGKILL:
+            # Nobody here sent it: the kernel or sandlock did, for want of memory.
+            outcome, code, number = "memory", None, None
+            detail = f"killed at the limit of {limits.memory} bytes of memory"
+        elif number is not None:
+            detail = f"ended by signal {number}"
+        return Execution(
+            outcome=outcome,
+            exit_code=code,
+            signal=number,
+            stdout=bytes(self.output["stdout"]),
+            stderr=bytes(self.output["stderr"]),
+            wall_seconds=time.monotonic() - self.began,
+            cpu_seconds=self.cpu or None,
+            peak_bytes=self.peak or None,
+            detail=detail,
+        )
+
+
+def _unavailable(detail: str, began: float) -> Execution:
+    return Execution(
+        outcome="unavailable",
+        exit_code=None,
+        signal=None,
+        stdout=b"",
+        stderr=b"",
+        wall_seconds=time.monotonic() - began,
+        cpu_seconds=None,
+        peak_bytes=None,
+        detail=detail,
+    )
+
+
+def _alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _descendants(process: int) -> Iterator[int]:
+    for task in Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, task.read_text().split()):
+                yield child
+                yield from _descendants(child)
+
+
+def kill_descendants(seconds: float = 5.0) -> None:
+    """Kill everything that descends from this process, until nothing does."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        running = [process for process in _descendants(os.getpid()) if _alive(process)]
+        for process in running:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+        if not running:
+            return
+        time.sleep(0.001)
+
+
+def reap_orphans() -> None:
+    """Reap the zombies that this process has inherited. Only while no job runs: its child is reaped by its backend."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _size_of(directory: Path) -> int:
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += Path(folder, name).lstat().st_blocks * 512
+    return total
+
+
+def _read_exactly(stream: Any, count: int) -> bytes | None:
+    content = b""
+    while len(content) < count:
+        chunk = stream.read(count - len(content))
+        if not chunk:
+            return None
+        content += chunk
+    return content
+
+
+def main(arguments: list[str]) -> int:
+    """Run jobs from standard input until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Answers go to a descriptor that no job can inherit.
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    source = os.fdopen(os.dup(0), "rb", buffering=0)
+    launcher = Launcher(arguments[0])
+    decoder = msgspec.msgpack.Decoder(Job)
+    while (head := _read_exactly(source, 8)) is not None:
+        body = _read_exactly(source, struct.unpack("!Q", head)[0])
+        if body is None:
+            return 0
+        execution = launcher.run(decoder.decode(body))
+        if execution is None:
+            return 0
+        content = msgspec.msgpack.encode(execution)
+        answers.write(struct.pack("!Q", len(content)))
+        view = memoryview(content)
+        while view:
+            view = view[answers.write(view) :]
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
