@@ -77,8 +77,10 @@ class Workshop:
         return self._evaluators[key]
 
     async def close(self) -> None:
-        """End the evaluators' processes."""
+        """End the processes of evaluators and sandboxes."""
         for evaluator in self._evaluators.values():
             closing = getattr(evaluator, "close", None)
             if closing is not None:
                 await closing()
+        for sandbox in self._sandboxes.values():
+            await sandbox.close()

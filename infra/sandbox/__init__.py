@@ -2,7 +2,7 @@
 
 from .choose import BACKENDS, SAFE, open_sandbox, probe
 from .launched import LaunchedSandbox
-from .port import Execution, Job, Sandbox, SandboxLimits
+from .port import Execution, Job, Sandbox, SandboxLimits, Service
 
 __all__ = [
     "BACKENDS",
@@ -12,6 +12,7 @@ __all__ = [
     "LaunchedSandbox",
     "Sandbox",
     "SandboxLimits",
+    "Service",
     "open_sandbox",
     "probe",
 ]

@@ -83,12 +83,16 @@ class LaunchedSandbox:
             launcher = self._idle.pop()
             if launcher.returncode is None:
                 return launcher
+        return await self._start()
+
+    async def _start(self, *arguments: str) -> asyncio.subprocess.Process:
         try:
             return await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 _MODULE,
                 self.name,
+                *arguments,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
@@ -97,10 +101,63 @@ class LaunchedSandbox:
         except OSError as error:
             raise SandboxError(f"no launcher for the sandbox {self.name!r} can be started: {error}") from error
 
+    async def serve(self, job: Job) -> Service:
+        """Start a program that stays and answers questions; `job.limits.seconds` is for each.
+
+        Raises
+        ------
+        SandboxError
+            If no launcher can be started.
+        """
+        launcher = await self._start("serve")
+        service = Service(launcher, job.limits.seconds)
+        await service.send(frame(msgspec.msgpack.encode(job)))
+        return service
+
     async def close(self) -> None:
         """End the launchers."""
         idle, self._idle = self._idle, []
         await asyncio.gather(*(_end(launcher) for launcher in idle))
+
+
+class Service:
+    """A program that answers one question at a time."""
+
+    def __init__(self, launcher: asyncio.subprocess.Process, seconds: float) -> None:
+        self._launcher = launcher
+        self._seconds = seconds
+        self._turn = asyncio.Lock()
+
+    @property
+    def alive(self) -> bool:
+        return self._launcher.returncode is None
+
+    async def send(self, content: bytes) -> None:
+        assert self._launcher.stdin is not None
+        with suppress(OSError):
+            self._launcher.stdin.write(content)
+            await self._launcher.stdin.drain()
+
+    async def ask(self, question: bytes) -> bytes | None:
+        """The answer, or None if there is none: the program has ended, or was ended for breaking a limit."""
+        assert self._launcher.stdout is not None
+        async with self._turn:
+            try:
+                async with asyncio.timeout(self._seconds + _GRACE_SECONDS):
+                    await self.send(frame(question))
+                    head = await self._launcher.stdout.readexactly(8)
+                    return await self._launcher.stdout.readexactly(struct.unpack("!Q", head)[0])
+            except (OSError, asyncio.IncompleteReadError, TimeoutError):
+                await self.close()
+                return None
+            except BaseException:
+                # A question without its answer: what comes next would be taken for another's.
+                await asyncio.shield(self.close())
+                raise
+
+    async def close(self) -> None:
+        """End the program."""
+        await _end(self._launcher)
 
 
 async def _ask(launcher: asyncio.subprocess.Process, content: bytes) -> Execution | None:

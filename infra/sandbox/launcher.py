@@ -48,6 +48,7 @@ class Child(Protocol):
     """A started program."""
 
     pid: int
+    stdin: BinaryIO | None
     stdout: BinaryIO
     stderr: BinaryIO
 
@@ -59,7 +60,7 @@ class Child(Protocol):
 class SandlockChild:
     """A program under sandlock's rules."""
 
-    def __init__(self, job: Job, directory: Path) -> None:
+    def __init__(self, job: Job, directory: Path, *, serves: bool = False) -> None:
         import sandlock
         from sandlock.sandbox import StdioMode
 
@@ -78,13 +79,18 @@ class SandlockChild:
                 uid=_NOBODY if os.getuid() == 0 else None,
                 gid=_NOBODY if os.getuid() == 0 else None,
                 random_seed=job.seed % 2**63,
+                no_randomize_memory=True,
                 cwd=str(directory),
             )
             self._process = box.popen(
-                _command(job), stdin=StdioMode.NULL, stdout=StdioMode.PIPED, stderr=StdioMode.PIPED
+                _command(job),
+                stdin=StdioMode.PIPED if serves else StdioMode.NULL,
+                stdout=StdioMode.PIPED,
+                stderr=StdioMode.PIPED,
             )
         assert self._process.pid is not None
         self.pid: int = self._process.pid
+        self.stdin: BinaryIO | None = self._process.stdin
         self.stdout: BinaryIO = self._process.stdout
         self.stderr: BinaryIO = self._process.stderr
 
@@ -102,7 +108,7 @@ class SandlockChild:
 class UnsafeChild:
     """A program with nothing but resource limits. For those who said ``sandbox.backend = "unsafe"``."""
 
-    def __init__(self, job: Job, directory: Path) -> None:
+    def __init__(self, job: Job, directory: Path, *, serves: bool = False) -> None:
         import resource
 
         def limit() -> None:
@@ -116,7 +122,7 @@ class UnsafeChild:
             _command(job),
             cwd=directory,
             env=_environment(job, directory),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if serves else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
@@ -126,6 +132,7 @@ class UnsafeChild:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self.pid = self._process.pid
+        self.stdin: BinaryIO | None = self._process.stdin  # type: ignore[assignment]
         self.stdout: BinaryIO = self._process.stdout  # type: ignore[assignment]
         self.stderr: BinaryIO = self._process.stderr  # type: ignore[assignment]
 
@@ -201,12 +208,74 @@ class Launcher:
             reap_orphans()
             shutil.rmtree(directory, ignore_errors=True)
 
+    def serve(self, job: Job, questions: BinaryIO, answers: BinaryIO) -> None:
+        """Start a program that answers frames on its standard input with frames on its output, and relay them.
+
+        `job.limits.seconds` is for each answer. Ends when the program does, breaks a limit, or evolog is done.
+        """
+        directory = Path(tempfile.mkdtemp(prefix="evolog-job-"))
+        try:
+            self._write_files(job, directory)
+            child = self._start(job, directory, serves=True)
+            try:
+                for stream in (child.stdin, child.stdout, child.stderr):
+                    assert stream is not None
+                    os.set_blocking(stream.fileno(), False)
+                while (question := read_frame(questions)) is not None:
+                    answer = _exchange(child, question, job)
+                    if answer is None:
+                        break
+                    write_frame(answers, answer)
+            finally:
+                kill_descendants()
+                if child.stdin is not None:
+                    child.stdin.close()
+                child.finish()
+        finally:
+            kill_descendants()
+            reap_orphans()
+            shutil.rmtree(directory, ignore_errors=True)
+
     @staticmethod
     def _write_files(job: Job, directory: Path) -> None:
         for name, content in job.files.items():
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+
+
+def _exchange(child: Child, question: bytes, job: Job) -> bytes | None:
+    """Send one frame and read one; None if the program does not keep to that."""
+    assert child.stdin is not None
+    sending = memoryview(struct.pack("!Q", len(question)) + question)
+    received = bytearray()
+    until = time.monotonic() + job.limits.seconds
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.stdout, selectors.EVENT_READ, "stdout")
+        selector.register(child.stderr, selectors.EVENT_READ, "stderr")
+        selector.register(child.stdin, selectors.EVENT_WRITE, "stdin")
+        while (left := until - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                try:
+                    if key.data == "stdin":
+                        sending = sending[os.write(child.stdin.fileno(), sending[:_CHUNK]) :]
+                        if not sending:
+                            selector.unregister(child.stdin)
+                        continue
+                    chunk = os.read(key.fd, _CHUNK)
+                except OSError:
+                    return None
+                if not chunk:
+                    return None
+                if key.data == "stdout":
+                    received += chunk
+            if len(received) >= 8:
+                (size,) = struct.unpack("!Q", received[:8])
+                if size > job.limits.output or len(received) > size + 8:
+                    return None
+                if len(received) == size + 8:
+                    return bytes(received[8:])
+    return None
 
 
 class _Watch:
@@ -337,8 +406,9 @@ class _Watch:
             outcome=outcome,
             exit_code=code,
             signal=number,
-            stdout=bytes(self.output["stdout"]),
-            stderr=bytes(self.output["stderr"]),
+            # The directory's name is random; equal runs print equal text.
+            stdout=bytes(self.output["stdout"]).replace(f"{self.directory}/".encode(), b""),
+            stderr=bytes(self.output["stderr"]).replace(f"{self.directory}/".encode(), b""),
             wall_seconds=time.monotonic() - self.began,
             cpu_seconds=self.cpu or None,
             peak_bytes=self.peak or None,
@@ -404,7 +474,7 @@ def _size_of(directory: Path) -> int:
     return total
 
 
-def _read_exactly(stream: Any, count: int) -> bytes | None:
+def _read_exactly(stream: BinaryIO, count: int) -> bytes | None:
     content = b""
     while len(content) < count:
         chunk = stream.read(count - len(content))
@@ -414,8 +484,21 @@ def _read_exactly(stream: Any, count: int) -> bytes | None:
     return content
 
 
+def read_frame(stream: BinaryIO) -> bytes | None:
+    """The next frame, or None at the end."""
+    head = _read_exactly(stream, 8)
+    return None if head is None else _read_exactly(stream, struct.unpack("!Q", head)[0])
+
+
+def write_frame(stream: BinaryIO, content: bytes) -> None:
+    """Write one frame to an unbuffered stream."""
+    view = memoryview(struct.pack("!Q", len(content)) + content)
+    while view:
+        view = view[stream.write(view) :]
+
+
 def main(arguments: list[str]) -> int:
-    """Run jobs from standard input until it ends."""
+    """Run jobs from standard input until it ends; with a second argument ``serve``, one that answers questions."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Answers go to a descriptor that no job can inherit.
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
@@ -423,18 +506,16 @@ def main(arguments: list[str]) -> int:
     source = os.fdopen(os.dup(0), "rb", buffering=0)
     launcher = Launcher(arguments[0])
     decoder = msgspec.msgpack.Decoder(Job)
-    while (head := _read_exactly(source, 8)) is not None:
-        body = _read_exactly(source, struct.unpack("!Q", head)[0])
-        if body is None:
-            return 0
+    if arguments[1:] == ["serve"]:
+        first = read_frame(source)
+        if first is not None:
+            launcher.serve(decoder.decode(first), source, answers)
+        return 0
+    while (body := read_frame(source)) is not None:
         execution = launcher.run(decoder.decode(body))
         if execution is None:
             return 0
-        content = msgspec.msgpack.encode(execution)
-        answers.write(struct.pack("!Q", len(content)))
-        view = memoryview(content)
-        while view:
-            view = view[answers.write(view) :]
+        write_frame(answers, msgspec.msgpack.encode(execution))
     return 0
 
 

@@ -58,6 +58,19 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class Service(Protocol):
+    """A program that stays, in the sandbox, and answers one question at a time."""
+
+    @property
+    def alive(self) -> bool: ...
+
+    async def ask(self, question: bytes) -> bytes | None:
+        """The answer, or None if the program has ended or was ended for breaking a limit."""
+        ...
+
+    async def close(self) -> None: ...
+
+
 class Sandbox(Protocol):
     name: str
     version: str
@@ -69,6 +82,12 @@ class Sandbox(Protocol):
         ------
         SandboxError
             Never for what the program does; only if the backend cannot be used at all.
+        """
+        ...
+
+    async def serve(self, job: Job) -> Service:
+        """Start a program that stays and answers frames (8 bytes of length, big-endian, and content) on its
+        standard input with frames on its output; `job.limits.seconds` is for each answer.
         """
         ...
 
