@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
 #: Seconds after which the broker gives unacknowledged work to another worker.
-ACK_WAIT = 30.0
+ACK_WAIT = 10.0
 #: Seconds to wait after the store could not be reached, before the pointer comes back.
 STORE_RETRY_SECONDS = 1.0
 _FETCH_SECONDS = 5.0

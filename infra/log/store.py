@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ...events.errors import LogUnavailableError
 from ..server import Address, embedded, named_server
 from .jetstream import JetStream, connect_jetstream
 from .lease import Lease, leased
@@ -14,6 +17,9 @@ from .nats_blobs import NatsBlobs
 from .nats_log import NatsLog
 from .nats_work import NatsWorkQueue
 from .streams import ensure_streams
+
+
+_STARTING_SECONDS = 15.0
 
 
 class Store(NamedTuple):
@@ -31,11 +37,15 @@ class Store(NamedTuple):
 
 
 @asynccontextmanager
-async def connected(address: Address, *, patience: float = 60.0, replicas: int = 1) -> AsyncIterator[Store]:
+async def connected(
+    address: Address, *, patience: float = 60.0, replicas: int = 1, starting_seconds: float = 0.0
+) -> AsyncIterator[Store]:
     """Use a server that is running.
 
     Parameters
     ----------
+    starting_seconds
+        For how long a refused connection is tried again: the embedded server may just be restarted.
     patience
         Seconds for which a server that does not answer is asked again.
     replicas
@@ -48,7 +58,7 @@ async def connected(address: Address, *, patience: float = 60.0, replicas: int =
     LogDamagedError
         If its log has a gap or a limit.
     """
-    js = await connect_jetstream(address, patience=patience)
+    js = await _connect(address, patience, starting_seconds)
     try:
         await ensure_streams(js, replicas)
         yield Store(NatsLog(js), NatsBlobs(js), NatsWorkQueue(js), address, js)
@@ -72,5 +82,19 @@ async def open_store(
         async with connected(named_server(nats), patience=patience) as store:
             yield store
     else:
-        async with embedded(home, sync=sync) as address, connected(address, patience=patience) as store:
+        async with (
+            embedded(home, sync=sync) as address,
+            connected(address, patience=patience, starting_seconds=_STARTING_SECONDS) as store,
+        ):
             yield store
+
+
+async def _connect(address: Address, patience: float, starting_seconds: float) -> JetStream:
+    until = time.monotonic() + starting_seconds
+    while True:
+        try:
+            return await connect_jetstream(address, patience=patience)
+        except LogUnavailableError:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(0.05)

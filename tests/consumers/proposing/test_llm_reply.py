@@ -172,7 +172,7 @@ def test_a_hunk_without_numbers_goes_where_its_lines_stand_once() -> None:
         ("@@ -3,2 +3,2 @@\n def rule(job):\n-    return job.time\n+    return 0\n", "they stand at line 4"),
         ("@@ -99,1 +99,1 @@\n-x\n+y\n", "no place"),
         ("@@ -0,1 +0,1 @@\n-import math\n+y\n", "no place"),
-        ("@@ -4,3 +4,3 @@\n def rule(job):\n-    return job.time\n+    return 0\n", "its header says"),
+        ("@@ -4,4 +4,4 @@\n def rule(job):\n-    return job.time\n+    return 0\n", "its header says"),
         ("@@ -4,1 +4,1 @@\n def rule(job):\n-    return job.time\n+    return 0\n", "goes on"),
         ("--- a/other.py\n+++ b/other.py\n@@ -1 +1 @@\n-import math\n+import re\n", "'a/other.py'"),
         ("--- /dev/null\n+++ b/program.py\n@@ -0,0 +1 @@\n+import re\n", "'/dev/null'"),
