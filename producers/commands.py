@@ -169,7 +169,9 @@ async def _lineage(args: argparse.Namespace, store: Store, summary: RunSummary, 
         _out([{"depth": depth, "candidate": name, "descent": descent} for depth, name, descent in ancestors])
         return 0
     if not ancestors or ancestors[0][2] is None:
-        raise RunError(f"run {summary.run} has no candidate {candidate!r}: 'evolog show {summary.run} archive' lists some")
+        raise RunError(
+            f"run {summary.run} has no candidate {candidate!r}: 'evolog show {summary.run} archive' lists some"
+        )
     for depth, name, descent in ancestors:
         told = "not evaluated" if descent is None else f"{descent.operator}, score {number(descent.score)}"
         print(f"{'  ' * depth}{name}  {told}")
@@ -221,9 +223,7 @@ async def _timeline(args: argparse.Namespace, store: Store, summary: RunSummary,
     if args.json:
         _out({"improvements": convergence.improvements, "generations": convergence.generations})
         return 0
-    rows = [
-        (str(i.candidates), clean(i.candidate), number(i.score)) for i in convergence.improvements
-    ]
+    rows = [(str(i.candidates), clean(i.candidate), number(i.score)) for i in convergence.improvements]
     print_table(("candidates", "new best", "score"), rows, right=(0, 2))
     return 0
 
@@ -232,11 +232,13 @@ async def _timeline(args: argparse.Namespace, store: Store, summary: RunSummary,
 
 
 def _tail_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run_id", metavar="RUN", nargs="?", help="id of a run, a unique beginning, or 'latest' (default: all runs)")
-    parser.add_argument("--from", dest="start", type=int, metavar="SEQ", default=1, help="first sequence (default: 1)")
     parser.add_argument(
-        "--new", action="store_true", help="begin behind the newest event there is"
+        "run_id", metavar="RUN", nargs="?", help="id of a run, a unique beginning, or 'latest' (default: all runs)"
     )
+    parser.add_argument(
+        "--from", dest="start", type=int, metavar="SEQ", default=1, help="first sequence (default: 1)"
+    )
+    parser.add_argument("--new", action="store_true", help="begin behind the newest event there is")
     parser.add_argument(
         "--kind",
         action="append",
@@ -258,7 +260,9 @@ def _tail(args: argparse.Namespace) -> int:
 
             near = get_close_matches(kind, known, n=2)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise SettingsError(f"--kind {kind}: there is no such kind of event.{hint} 'evolog schema' lists them all")
+            raise SettingsError(
+                f"--kind {kind}: there is no such kind of event.{hint} 'evolog schema' lists them all"
+            )
     if args.start < 1:
         raise SettingsError(f"--from {args.start}: sequences count from 1")
 
@@ -296,7 +300,9 @@ def _line(stored: Stored) -> str:
         fields = msgspec.json.decode(data.raw)
     else:
         fields = msgspec.to_builtins(data)
-    told = " ".join(f"{name}={_shown(value)}" for name, value in fields.items() if value not in (None, "", [], {}, ()))
+    told = " ".join(
+        f"{name}={_shown(value)}" for name, value in fields.items() if value not in (None, "", [], {}, ())
+    )
     where = event.place or ">" + ",".join(cause.partition("/")[2] for cause in event.cause[:1])
     width = 200 if not sys.stdout.isatty() else 120
     return short(f"{seq:>7} {clock(event.at)[11:]} {event.run} {event.kind:<20} {where:<12} {told}", width)

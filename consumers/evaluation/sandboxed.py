@@ -152,7 +152,9 @@ class SandboxEvaluator:
             return _invalid(verdict.invalid or "no score"), seconds
         return Reading(status="scored", score=verdict.score, metrics=verdict.metrics), seconds
 
-    async def _judged(self, assignment: Assignment, digest: str, split: _Split, output: msgspec.Raw) -> _Verdict | None:
+    async def _judged(
+        self, assignment: Assignment, digest: str, split: _Split, output: msgspec.Raw
+    ) -> _Verdict | None:
         judge = await self._judge(assignment)
         async with judge.turn:
             data = None if digest in judge.told else split

@@ -46,7 +46,6 @@ Record = Callable[[str, Payload], Awaitable[None]]
 Store = Callable[..., Awaitable[list[Blob]]]
 
 
-
 class Proposer(Protocol):
     async def propose(self, brief: Brief, *, record: Record, store: Store) -> ProposalMade:
         """Make the programs that were asked for.

@@ -162,10 +162,12 @@ class ProgramEvolution:
 
     async def run(self, ctx: Context, state: SearchState | None) -> None:
         search = _Search(ctx, state or SearchState())
-        if state is None:
-            await search.measure_baselines()
+        measured = state is not None
         while True:
             try:
+                if not measured:
+                    await search.measure_baselines()
+                    measured = True
                 status, reason = await search.until_done()
                 if search.state.best is not None:
                     await search.hold_out()

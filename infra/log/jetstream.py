@@ -128,9 +128,7 @@ class JetStream:
             raise ApiError(ack.error.err_code, ack.error.description, f"publishing on {subject}")
         return ack
 
-    async def request(
-        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
-    ) -> Msg:
+    async def request(self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None) -> Msg:
         """One request, one answer. nats-py's own costs more than ten times as much, and waits out its time
         when the connection is lost.
 
@@ -158,7 +156,9 @@ class JetStream:
             )
             message = await waiting
         except nats.errors.MaxPayloadError:
-            raise LogError(f"{len(payload)} bytes on {subject} are more than the server takes in one message") from None
+            raise LogError(
+                f"{len(payload)} bytes on {subject} are more than the server takes in one message"
+            ) from None
         except (nats.errors.Error, OSError) as error:
             raise NoAnswerError(str(error) or type(error).__name__) from error
         finally:
@@ -183,7 +183,9 @@ class JetStream:
             error = answer.get("error")
             if error is not None:
                 if error.get("err_code") in _FULL:
-                    raise LogFullError(f"{name}: {error.get('description')}: the disk of {self.place} is full; make room")
+                    raise LogFullError(
+                        f"{name}: {error.get('description')}: the disk of {self.place} is full; make room"
+                    )
                 if error.get("code") == 503:
                     raise NoAnswerError(error.get("description", ""))
                 raise ApiError(error.get("err_code", 0), error.get("description", ""), name)

@@ -51,7 +51,9 @@ def probe(backend: str) -> str | None:
         last = execution.stderr.decode(errors="replace").strip().splitlines()
         return f"a probe job ended with {execution.outcome}: {execution.detail or (last[-1] if last else said)}"
     if backend in SAFE and said != "held 3":
-        return f"a probe job was not held back ({said!r}, expected 'held 3'): Linux 6.7 or newer with Landlock is needed"
+        return (
+            f"a probe job was not held back ({said!r}, expected 'held 3'): Linux 6.7 or newer with Landlock is needed"
+        )
     return None
 
 
@@ -74,7 +76,9 @@ def open_sandbox(backend: str = "auto") -> LaunchedSandbox:
             "runs without one only if you say so: --set sandbox.backend=unsafe"
         )
     if backend not in BACKENDS:
-        raise SandboxError(f"sandbox.backend = {backend!r}: there is no such sandbox; there are auto, {', '.join(BACKENDS)}")
+        raise SandboxError(
+            f"sandbox.backend = {backend!r}: there is no such sandbox; there are auto, {', '.join(BACKENDS)}"
+        )
     reason = probe(backend)
     if reason is not None:
         raise SandboxError(f"sandbox.backend = {backend!r} does not work on this machine: {reason}")

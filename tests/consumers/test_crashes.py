@@ -18,7 +18,6 @@ from evolog.events import Event
 from evolog.infra.server.home import Home
 from processes import alive
 from runs import (
-
     assert_equal_decisions,
     assert_nothing_left,
     decisions_of,
@@ -272,5 +271,3 @@ def test_a_run_that_no_director_has_is_stopped_by_the_command_itself(tmp_path: P
     again = evolog(home, "stop", run)
     assert "has ended already" in again.stdout
     assert_nothing_left(home)
-
-

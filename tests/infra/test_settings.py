@@ -227,9 +227,7 @@ def test_a_secret_in_an_override_is_not_repeated_either(run_file: Path) -> None:
 
 
 def test_names_and_ordinary_words_are_no_secrets(run_file: Path) -> None:
-    settings = load(
-        run_file, "proposer.api_key_env=OPENAI_API_KEY", "task.description=Use sk-learn or ask-me-12."
-    )
+    settings = load(run_file, "proposer.api_key_env=OPENAI_API_KEY", "task.description=Use sk-learn or ask-me-12.")
     assert effective(settings)["proposer"]["api_key_env"] == "OPENAI_API_KEY"
 
 

@@ -69,7 +69,9 @@ def environment(home: Path) -> dict[str, str]:
     return {**os.environ, "EVOLOG_HOME": str(home)}
 
 
-def evolog(home: Path, *arguments: str, timeout: float = 120.0, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
+def evolog(
+    home: Path, *arguments: str, timeout: float = 120.0, expect: int | None = 0
+) -> subprocess.CompletedProcess[str]:
     """Run one command to its end."""
     done = subprocess.run(
         [*EVOLOG, *arguments], env=environment(home), capture_output=True, text=True, timeout=timeout, check=False

@@ -19,7 +19,16 @@ def new_run() -> str:
 def paused(run: str, name: str, reason: str = "a reason") -> Event:
     data = RunPaused(reason=reason)
     return Event(
-        kind=data.KIND, v=1, id=f"{run}/{name}", run=run, n=None, place=None, at=time.time_ns(), by=BY, cause=(), data=data
+        kind=data.KIND,
+        v=1,
+        id=f"{run}/{name}",
+        run=run,
+        n=None,
+        place=None,
+        at=time.time_ns(),
+        by=BY,
+        cause=(),
+        data=data,
     )
 
 
@@ -42,6 +51,4 @@ def started(run: str) -> Event:
 
 def decision(run: str, n: int, *, by: Writer = BY, reason: str = "because") -> Event:
     data = RequestCancelled(request="0", reason=reason)
-    return Event(
-        kind=data.KIND, v=1, id=f"{run}/{n}", run=run, n=n, place=str(n), at=n, by=by, cause=(), data=data
-    )
+    return Event(kind=data.KIND, v=1, id=f"{run}/{n}", run=run, n=n, place=str(n), at=n, by=by, cause=(), data=data)

@@ -33,7 +33,11 @@ class _Simplifier(ast.NodeTransformer):
         inner = node.operand
         if isinstance(node.op, ast.UAdd):
             return inner
-        if isinstance(node.op, ast.USub | ast.Not) and isinstance(inner, ast.UnaryOp) and type(inner.op) is type(node.op):
+        if (
+            isinstance(node.op, ast.USub | ast.Not)
+            and isinstance(inner, ast.UnaryOp)
+            and type(inner.op) is type(node.op)
+        ):
             return inner.operand
         return node
 

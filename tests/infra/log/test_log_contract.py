@@ -274,7 +274,9 @@ def test_work_is_counted_and_purged_by_run(store: Any) -> None:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.booleans(), st.integers(1, 25)), max_size=8))
-def test_any_mixture_of_facts_and_decisions_is_read_as_it_was_written(store: Any, steps: list[tuple[bool, int]]) -> None:
+def test_any_mixture_of_facts_and_decisions_is_read_as_it_was_written(
+    store: Any, steps: list[tuple[bool, int]]
+) -> None:
     async def test(trio: Trio) -> None:
         run = new_run()
         written: dict[int, str] = {}
