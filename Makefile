@@ -21,8 +21,7 @@ test-slow: $(DEV)
 check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python tools/check_types.py
-	$(BIN)/lint-imports
+	$(BIN)/python tools/check.py
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .

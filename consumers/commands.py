@@ -15,13 +15,13 @@ from ..events.errors import ConflictError, EvologError, LeaseHeldError, RunError
 from ..events.kinds import RunCompleted, RunStarted
 from ..infra.command import Command, add_json, add_nats, add_run, add_set
 from ..infra.log import Store, open_store
+from ..infra.runs import effective_settings, read_summary, resolve_run
 from ..infra.settings import diff, effective, load_run_file, revise
 from ..infra.snapshots import Snapshots
-from ..infra.runs import effective_settings, read_summary, resolve_run
 from ..producers.start import reconfigure_run, resume_run, start_run, stop_run
-from .answering import writer
 from ..replay.plugins import plugin, source_digest, strategy_named
 from ..replay.verify import verify_decisions, verify_views
+from .answering import writer
 from .progress import Progress, exit_code_of, report
 from .session import Interrupted, direct, interruptible, team, unless_interrupted
 
@@ -280,11 +280,14 @@ def _worker(args: argparse.Namespace) -> int:
         raise SettingsError(f"--roles {args.roles!r} --slots {args.slots}: at least one role and one slot are needed")
 
     async def work() -> int:
-        async with interruptible() as asked, open_store(args.home, args.nats) as store:
-            async with team(store, dict.fromkeys(roles, args.slots)):
-                print(f"worker: {', '.join(roles)}, {args.slots} slots each, at {store.address.url}", file=sys.stderr)
-                name = await asked
-                print(f"worker: ended by {name}; what was not finished goes back to the queue", file=sys.stderr)
+        async with (
+            interruptible() as asked,
+            open_store(args.home, args.nats) as store,
+            team(store, dict.fromkeys(roles, args.slots)),
+        ):
+            print(f"worker: {', '.join(roles)}, {args.slots} slots each, at {store.address.url}", file=sys.stderr)
+            name = await asked
+            print(f"worker: ended by {name}; what was not finished goes back to the queue", file=sys.stderr)
         return INTERRUPTED
 
     return _main(work())

@@ -16,9 +16,9 @@ from ..events.errors import ConflictError, LeaseHeldError, LogError, LogFullErro
 from ..events.kinds import RunCompleted, RunPaused
 from ..infra.log import Store, Stored
 from ..infra.tasks import cancel
+from ..replay.plugins import strategy_named
 from .answering import Answerer, fact, writer
 from .director import Director, record_views
-from ..replay.plugins import strategy_named
 from .worker import Hands, working
 from .workshop import Workshop
 

@@ -9,8 +9,8 @@ from ..events.errors import RunError
 from ..events.kinds import RunReconfigured, RunStarted
 from ..infra.log import Log
 from ..infra.sandbox import Sandbox, open_sandbox
-from .evaluation import Evaluator, evaluator_for
 from ..replay.plugins import plugin
+from .evaluation import Evaluator, evaluator_for
 from .proposing import Proposer
 
 

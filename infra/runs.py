@@ -10,9 +10,9 @@ import msgspec
 from ..events import Direction
 from ..events.errors import RunError
 from ..events.kinds import RunReconfigured, RunStarted
+from ..projections import Outcomes, Views
 from .log.port import Log
 from .snapshots import Snapshots, read_views
-from ..projections import Outcomes, Views
 
 LATEST = "latest"
 _LISTED = 8

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Coroutine
 from contextlib import aclosing
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -101,35 +101,44 @@ def _show(args: argparse.Namespace) -> int:
                 "models": _models,
                 "timeline": _timeline,
             }[args.view]
-            return await shown(args, store, summary, views)
+            return await shown(Seen(args, store, summary, views))
 
     return _main(work())
 
 
-async def _summary(args: argparse.Namespace, store: Store, summary: RunSummary, views: Views) -> int:
-    if args.json:
-        _out(summary)
+class Seen(NamedTuple):
+    """What a view is shown from."""
+
+    args: argparse.Namespace
+    store: Store
+    summary: RunSummary
+    views: Views
+
+
+async def _summary(seen: Seen) -> int:
+    if seen.args.json:
+        _out(seen.summary)
         return 0
-    counts = summary.attempts
-    print(f"run        {summary.run}")
-    print(f"status     {summary.status}{f', {clean(summary.reason)}' if summary.reason else ''}")
-    print(f"task       {', '.join(map(clean, summary.tasks))} ({summary.direction})")
-    print(f"strategy   {summary.strategy}, seed {summary.seed}")
-    print(f"started    {clock(summary.started_at)} UTC, {seconds(summary.active_seconds)} at work")
+    counts = seen.summary.attempts
+    print(f"run        {seen.summary.run}")
+    print(f"status     {seen.summary.status}{f', {clean(seen.summary.reason)}' if seen.summary.reason else ''}")
+    print(f"task       {', '.join(map(clean, seen.summary.tasks))} ({seen.summary.direction})")
+    print(f"strategy   {seen.summary.strategy}, seed {seen.summary.seed}")
+    print(f"started    {clock(seen.summary.started_at)} UTC, {seconds(seen.summary.active_seconds)} at work")
     print(
         f"attempts   {counts.attempts} = {counts.admitted} admitted + {counts.rejected} rejected + {counts.refused} "
         f"refused + {counts.failed} failed + {counts.cancelled} cancelled + {counts.open} open"
     )
-    print(f"spent      {usd(summary.usd)}")
-    print(f"best       {summary.best or '-'}, score {number(summary.score)}")
-    print(f"position   sequence {summary.seq}")
-    print(f"\nnext: evolog show {summary.run} best | archive | lineage | budget | models | timeline")
+    print(f"spent      {usd(seen.summary.usd)}")
+    print(f"best       {seen.summary.best or '-'}, score {number(seen.summary.score)}")
+    print(f"position   sequence {seen.summary.seq}")
+    print(f"\nnext: evolog show {seen.summary.run} best | archive | lineage | budget | models | timeline")
     return 0
 
 
-async def _archive(args: argparse.Namespace, store: Store, summary: RunSummary, views: Views) -> int:
-    members = views.archive.members()
-    if args.json:
+async def _archive(seen: Seen) -> int:
+    members = seen.views.archive.members()
+    if seen.args.json:
         _out(members)
         return 0
     rows = [
@@ -140,11 +149,11 @@ async def _archive(args: argparse.Namespace, store: Store, summary: RunSummary, 
     return 0
 
 
-async def _best(args: argparse.Namespace, store: Store, summary: RunSummary, views: Views) -> int:
-    best = views.archive.best
-    boards = views.best.boards()
-    source = (await store.blobs.get(best.program)).decode(errors="replace") if best is not None else None
-    if args.json:
+async def _best(seen: Seen) -> int:
+    best = seen.views.archive.best
+    boards = seen.views.best.boards()
+    source = (await seen.store.blobs.get(best.program)).decode(errors="replace") if best is not None else None
+    if seen.args.json:
         _out({"best": best, "source": source, "boards": boards})
         return 0
     rows = []
@@ -160,35 +169,34 @@ async def _best(args: argparse.Namespace, store: Store, summary: RunSummary, vie
     return 0
 
 
-async def _lineage(args: argparse.Namespace, store: Store, summary: RunSummary, views: Views) -> int:
-    candidate = args.candidate or summary.best
+async def _lineage(seen: Seen) -> int:
+    candidate = seen.args.candidate or seen.summary.best
     if candidate is None:
-        raise RunError(f"run {summary.run} has no best candidate yet: name one with --candidate")
-    ancestors = views.lineage.ancestors(candidate)
-    if args.json:
+        raise RunError(f"run {seen.summary.run} has no best candidate yet: name one with --candidate")
+    ancestors = seen.views.lineage.ancestors(candidate)
+    if seen.args.json:
         _out([{"depth": depth, "candidate": name, "descent": descent} for depth, name, descent in ancestors])
         return 0
     if not ancestors or ancestors[0][2] is None:
-        raise RunError(
-            f"run {summary.run} has no candidate {candidate!r}: 'evolog show {summary.run} archive' lists some"
-        )
+        run = seen.summary.run
+        raise RunError(f"run {run} has no candidate {candidate!r}: 'evolog show {run} archive' lists some")
     for depth, name, descent in ancestors:
         told = "not evaluated" if descent is None else f"{descent.operator}, score {number(descent.score)}"
         print(f"{'  ' * depth}{name}  {told}")
     return 0
 
 
-async def _budget(args: argparse.Namespace, store: Store, summary: RunSummary, views: Views) -> int:
-    ledger = views.ledger
+async def _budget(seen: Seen) -> int:
+    ledger = seen.views.ledger
     told = {
         "charged_usd": ledger.charged_usd,
         "settled_usd": ledger.settled_usd,
         "unsettled_usd": ledger.unsettled_usd,
         "reserved_usd": ledger.reserved_usd,
         "cap_usd": ledger.state.budget_usd,
-        "attempts": summary.attempts,
+        "attempts": seen.summary.attempts,
     }
-    if args.json:
+    if seen.args.json:
         _out(told)
         return 0
     print(f"charged    {usd(ledger.charged_usd)} (settled calls, and unsettled ones at their worst)")
@@ -197,13 +205,13 @@ async def _budget(args: argparse.Namespace, store: Store, summary: RunSummary, v
     print(f"reserved   {usd(ledger.reserved_usd)} for open requests")
     cap = ledger.state.budget_usd
     print(f"cap        {'none' if cap is None else usd(cap)} (budget.usd)")
-    print(f"attempts   {summary.attempts.attempts}, {summary.attempts.open} open")
+    print(f"attempts   {seen.summary.attempts.attempts}, {seen.summary.attempts.open} open")
     return 0
 
 
-async def _models(args: argparse.Namespace, store: Store, summary: RunSummary, views: Views) -> int:
-    models = views.ledger.state.models
-    if args.json:
+async def _models(seen: Seen) -> int:
+    models = seen.views.ledger.state.models
+    if seen.args.json:
         _out(models)
         return 0
     rows = [
@@ -211,16 +219,16 @@ async def _models(args: argparse.Namespace, store: Store, summary: RunSummary, v
         for name, m in sorted(models.items())
     ]
     if not rows:
-        print(f"run {summary.run} called no model")
+        print(f"run {seen.summary.run} called no model")
     else:
         headers = ("model", "calls", "failed", "prompt tokens", "completion tokens", "settled")
         print_table(headers, rows, right=(1, 2, 3, 4, 5))
     return 0
 
 
-async def _timeline(args: argparse.Namespace, store: Store, summary: RunSummary, views: Views) -> int:
-    convergence = views.convergence.state
-    if args.json:
+async def _timeline(seen: Seen) -> int:
+    convergence = seen.views.convergence.state
+    if seen.args.json:
         _out({"improvements": convergence.improvements, "generations": convergence.generations})
         return 0
     rows = [(str(i.candidates), clean(i.candidate), number(i.score)) for i in convergence.improvements]
@@ -295,11 +303,7 @@ def _json_line(stored: Stored) -> str:
 def _line(stored: Stored) -> str:
     seq, event = stored
     data = event.data
-    fields: dict[str, Any]
-    if isinstance(data, Unknown):
-        fields = msgspec.json.decode(data.raw)
-    else:
-        fields = msgspec.to_builtins(data)
+    fields: dict[str, Any] = msgspec.json.decode(data.raw) if isinstance(data, Unknown) else msgspec.to_builtins(data)
     told = " ".join(
         f"{name}={_shown(value)}" for name, value in fields.items() if value not in (None, "", [], {}, ())
     )

@@ -81,10 +81,10 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     if not sys.stdout.isatty():
         print(table(headers, rows, right=right))
         return
-    from rich import box  # noqa: PLC0415 (rich costs 50 ms, and only a terminal needs it)
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, header in enumerate(headers):

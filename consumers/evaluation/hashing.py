@@ -1,4 +1,4 @@
-"""The evaluator ``hash``: a score from the program's digest, in process. For benchmarks and tests of evolog itself."""
+"""The evaluator ``hash``: a score from the program's digest, in process. For tests of evolog itself."""
 
 from __future__ import annotations
 

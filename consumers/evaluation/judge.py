@@ -14,6 +14,7 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Evaluate = Callable[[Any, Any, Any], Any]
@@ -38,7 +39,8 @@ def load(path: str) -> tuple[Evaluate | None, str | None]:
     """The evaluator's `evaluate`, or the reason why there is none."""
     try:
         spec = importlib.util.spec_from_file_location("evaluator", path)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module.evaluate, None
@@ -70,7 +72,7 @@ def judged(evaluate: Evaluate, data: dict[str, Any], output: Any) -> dict[str, A
         return {"invalid": str(error) or "ValueError"}
     except BaseException as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{os.path.basename(last.filename)}:{last.lineno}"
+        where = f"{Path(last.filename).name}:{last.lineno}"
         return {"invalid": f"the evaluator failed: {type(error).__name__}: {error} ({where})"}
 
 

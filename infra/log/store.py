@@ -18,7 +18,6 @@ from .nats_log import NatsLog
 from .nats_work import NatsWorkQueue
 from .streams import ensure_streams
 
-
 _STARTING_SECONDS = 15.0
 
 

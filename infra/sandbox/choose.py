@@ -19,7 +19,9 @@ BACKENDS = (*SAFE, "unsafe")
 _PROBE = b"""\
 import socket
 held = 0
-for attempt in (lambda: open("/etc/passwd"), lambda: open("../probe", "w"), lambda: socket.create_connection(("127.0.0.1", 9), 1)):
+def connect():
+    socket.create_connection(("127.0.0.1", 9), 1)
+for attempt in (lambda: open("/etc/passwd"), lambda: open("../probe", "w"), connect):
     try:
         attempt()
     except ConnectionRefusedError:

@@ -24,7 +24,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 import msgspec
 
@@ -127,7 +127,7 @@ class UnsafeChild:
             stderr=subprocess.PIPE,
             bufsize=0,
             start_new_session=True,
-            preexec_fn=limit,
+            preexec_fn=limit,  # noqa: PLW1509 (the launcher has one thread)
         )
         assert self._process.stdout is not None
         assert self._process.stderr is not None
@@ -498,7 +498,7 @@ def write_frame(stream: BinaryIO, content: bytes) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run jobs from standard input until it ends; with a second argument ``serve``, one that answers questions."""
+    """Run jobs from standard input until it ends; with the second argument ``serve``, one that answers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Answers go to a descriptor that no job can inherit.
     answers = os.fdopen(os.dup(1), "wb", buffering=0)

@@ -131,7 +131,8 @@ class _Keeping:
                 raise (StoreHeldError if content.held else ServerError)(content.error)
             if self._spawned is not None and self._spawned.poll() not in (None, 0):
                 raise ServerError(
-                    f"the keeper of {self._home.root} ended with {self._spawned.returncode}; see {self._home.keeper_log}"
+                    f"the keeper of {self._home.root} ended with {self._spawned.returncode}; "
+                    f"see {self._home.keeper_log}"
                 )
             if not held and time.monotonic() - spawned_at > 2.0:
                 spawned_at = time.monotonic()

@@ -166,7 +166,7 @@ class Keeper:
                 stdout=log,
                 stderr=log,
                 pass_fds=[store],
-                preexec_fn=_die_with_parent,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 (the keeper has one thread)
             )
         os.ftruncate(store, 0)
         os.pwrite(store, str(child.pid).encode(), 0)

@@ -163,8 +163,9 @@ def test_the_work_queue_can_be_purged_at_any_moment(tmp_path: Path, whole: dict[
 
     async def purge() -> None:
         async with open_store(home) as store:
-            while await store.log.last(run, "execution.requested") is None:
-                await asyncio.sleep(0.01)
+            async for stored in store.log.follow(run):
+                if stored.event.kind == "execution.requested":
+                    break
             for _ in range(3):
                 await store.js.api("STREAM.PURGE.EVOLOG_WORK")
                 await asyncio.sleep(0.2)

@@ -11,13 +11,12 @@ import sys
 from pathlib import Path
 
 import msgspec
-
 from evolog.events import decode, encode
 from evolog.events.errors import DivergenceError
 from evolog.replay import Context, Replayer
 
 sys.path.insert(0, str(Path(__file__).parent))
-from strategies import Loop, NoSettings, World, note, proposal  # noqa: E402
+from strategies import Loop, NoSettings, World, note, proposal
 
 NAMES = {"ox", "hen", "cow", "bee", "cat", "dog", "ant", "bat"}
 

@@ -18,12 +18,11 @@ from time import perf_counter as taken_by_name
 from typing import Any
 
 import pytest
-
 from evolog.events.errors import ForbiddenCallError
 from evolog.replay import Context
 
 sys.path.insert(0, str(Path(__file__).parent))
-from strategies import Loop, NoSettings, World, note, proposal  # noqa: E402
+from strategies import Loop, NoSettings, World, note, proposal
 
 HERE = Path(__file__)
 
@@ -49,7 +48,7 @@ FORBIDDEN: dict[str, Callable[[], Any]] = {
     "os.environ in": lambda: "PATH" in os.environ,
     "os.environ iteration": lambda: list(os.environ),
     "os.getenv": lambda: os.getenv("PATH"),
-    "open": lambda: open(HERE).close(),  # noqa: PTH123, SIM115
+    "open": lambda: open(HERE).close(),  # noqa: PTH123
     "Path.read_text": lambda: HERE.read_text(),
     "os.open": lambda: os.open(HERE, os.O_RDONLY),
     "os.listdir": lambda: os.listdir("/"),

@@ -123,9 +123,9 @@ def call(function: str, *arguments: ast.expr) -> ast.expr:
 
 def combine(operator: type[ast.operator], left: ast.expr, right: ast.expr) -> ast.expr:
     """An arithmetic operation that cannot divide by zero: a divisor that may be 0 becomes ``1 + abs(divisor)``."""
-    if operator is ast.Div and not (isinstance(right, ast.Constant) and right.value):
-        if not _safe_divisor(right):
-            right = ast.BinOp(left=ast.Constant(value=1.0), op=ast.Add(), right=call("abs", right))
+    constant_divisor = isinstance(right, ast.Constant) and right.value
+    if operator is ast.Div and not constant_divisor and not _safe_divisor(right):
+        right = ast.BinOp(left=ast.Constant(value=1.0), op=ast.Add(), right=call("abs", right))
     return ast.BinOp(left=left, op=operator(), right=right)
 
 

@@ -14,7 +14,7 @@ from ....replay import Draw
 from ..normal import normal_digest
 from ..port import Brief, Record, Store
 from .grow import Grower
-from .target import Target, read_program, read_target, write_expression, write_program
+from .target import Target, read_program, read_target, single_expression, write_expression, write_program
 from .vary import Variator
 
 _NAME = "mutate"
@@ -93,16 +93,13 @@ def make(brief: Brief, target: Target, index: int) -> tuple[str, str]:
 
 
 def _drafted(target: Target, draw: Draw) -> ast.expr:
-    variator = Variator(target, draw)
-    expression = Grower(target, draw).draft()
-    function = ast.FunctionDef(
-        name=target.name, args=ast.arguments(), body=[ast.Return(value=expression)], decorator_list=[]
-    )
-    variator.tidy(function)
-    returned = function.body[-1]
-    assert isinstance(returned, ast.Return)
-    assert returned.value is not None
-    return returned.value
+    function = ast.parse(f"def {target.name}(): return 0").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    function.body = [ast.Return(value=Grower(target, draw).draft())]
+    Variator(target, draw).tidy(function)
+    expression = single_expression(function)
+    assert expression is not None
+    return expression
 
 
 def _varied(

@@ -28,7 +28,7 @@ def same(a: ast.expr, b: ast.expr) -> bool:
 
 
 class _Simplifier(ast.NodeTransformer):
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:  # noqa: N802 (ast's own naming)
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
         inner = node.operand
         if isinstance(node.op, ast.UAdd):
@@ -41,7 +41,7 @@ class _Simplifier(ast.NodeTransformer):
             return inner.operand
         return node
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:  # noqa: N802
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
         left, right = value_of(node.left), value_of(node.right)
         if left is not None and right is not None:
@@ -72,7 +72,7 @@ class _Simplifier(ast.NodeTransformer):
                 return constant(0.0)
         return node
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
         if not isinstance(node.func, ast.Name) or node.keywords:
             return node
@@ -91,7 +91,7 @@ class _Simplifier(ast.NodeTransformer):
                 return arguments[0]
         return node
 
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:  # noqa: N802
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         self.generic_visit(node)
         if same(node.body, node.orelse):
             return node.body

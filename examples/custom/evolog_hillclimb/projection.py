@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 import msgspec
-
 from evolog.events import Event
 from evolog.projections import Projection, on
 

@@ -6,7 +6,6 @@ from functools import partial
 from typing import ClassVar
 
 import msgspec
-
 from evolog.events import Blob, Limits
 from evolog.events.errors import RequestFailedError, RunStoppedError
 from evolog.events.kinds import ExecutionRequested, Parent, ProposalRequested

@@ -37,7 +37,7 @@ def test_it_is_shared_private_and_ends_with_the_last_user(home: Path) -> None:
             assert content is not None
             assert alive(content.server)
             assert first.url.startswith("nats://127.0.0.1:")
-            assert stat.S_IMODE(home.stat().st_mode) == 0o700
+            assert stat.S_IMODE(os.stat(home).st_mode) == 0o700  # noqa: PTH116
             for file in (Home(home).server_file, Home(home).config):
                 assert stat.S_IMODE(file.stat().st_mode) == 0o600
             with pytest.raises(LogUnavailableError, match="refuses the token"):
