@@ -459,7 +459,7 @@ def kill_descendants(seconds: float = 5.0) -> None:
 
 
 def reap_orphans() -> None:
-    """Reap the zombies that this process has inherited. Only while no job runs: its child is reaped by its backend."""
+    """Reap the zombies that this process has inherited, while no job runs: its backend reaps its child."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
