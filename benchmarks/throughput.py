@@ -153,9 +153,7 @@ def main() -> None:
             continue
         rate, own, server = window_ending_at(marks, count)
         first = first or rate
-        print(
-            f"{count:>10} {rate:>12.1f} {own + server:>13.2f} {own:>11.2f} {server:>16.2f} {first / rate:>19.2f}"
-        )
+        print(f"{count:>10} {rate:>12.1f} {own + server:>13.2f} {own:>11.2f} {server:>16.2f} {first / rate:>19.2f}")
 
 
 if __name__ == "__main__":

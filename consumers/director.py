@@ -14,7 +14,7 @@ from contextlib import aclosing
 from typing import Any
 
 from ..events import Event, Payload, encode
-from ..events.errors import ConflictError, RunError, StrategyError
+from ..events.errors import RunError, StrategyError
 from ..events.kinds import (
     ExecutionRequested,
     ProposalRequested,
@@ -127,7 +127,7 @@ class Director:
         return history[-1].seq
 
     def _take(self, stored: Stored) -> None:
-        """Apply one stored event to the course; decisions of our own were applied when appended."""
+        """Apply one stored event to the course."""
         seq, event = stored
         if event.n is None:
             self._course.apply(event)
@@ -146,7 +146,9 @@ class Director:
 
     async def _follow(self, tip: int) -> RunCompleted:
         arrivals: asyncio.Queue[Stored | BaseException] = asyncio.Queue()
-        reader = asyncio.create_task(_pump(self._log.follow(self._run, start=tip + 1), arrivals))
+        # Another director's decisions need not be followed: appending behind them is refused.
+        facts = self._log.follow(self._run, start=tip + 1, origin="fact")
+        reader = asyncio.create_task(_pump(facts, arrivals))
         try:
             while True:
                 completed = self._completion()
@@ -176,11 +178,6 @@ class Director:
         for _ in range(_STEP):
             if isinstance(item, BaseException):
                 raise item
-            if item.event.n is not None and item.event.n >= self._next_n:
-                raise ConflictError(
-                    f"run {self._run}: {item.event.by.role} {item.event.by.host}/{item.event.by.process} appended "
-                    f"decision {item.event.n}; it directs the run now"
-                )
             self._take(item)
             if arrivals.empty():
                 break

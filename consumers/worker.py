@@ -19,6 +19,7 @@ import msgspec
 from ..events import Event, decode, run_filter
 from ..events.errors import EvologError, LogError, LogUnavailableError
 from ..events.kinds import RequestCancelled
+from ..infra.log.nats_work import Pointer, server_start
 from ..infra.log.streams import WORK, WORK_ROOT
 from ..infra.tasks import cancel
 from .answering import Answerer, RetryError
@@ -51,16 +52,17 @@ class Hands:
 
     async def take(self, role: str, message: Msg) -> None:
         """Answer the request that a message points to, then acknowledge it."""
-        pointer = msgspec.json.decode(message.data)
-        event = decode(pointer["request"].encode())
-        again = bool(pointer["again"]) or message.metadata.num_delivered > 1
+        pointer = msgspec.json.decode(message.data, type=Pointer)
+        event = decode(pointer.request.encode())
+        restarted = pointer.server != server_start(message._client)
+        again = pointer.again or restarted or message.metadata.num_delivered > 1
         assert event.place is not None
         key = (event.run, event.place)
         if key in self._busy:
             # A redelivery of what this process is still at: its progress reports got lost.
             await message.nak(delay=ACK_WAIT)
             return
-        work = asyncio.create_task(self._answerers[role].answer(event, again=again, seq=int(pointer["seq"])))
+        work = asyncio.create_task(self._answerers[role].answer(event, again=again, seq=pointer.seq))
         self._busy[key] = work
         heartbeat = asyncio.create_task(_report_progress(message))
         try:

@@ -74,8 +74,12 @@ def payload_type(kind: str) -> type[Payload]:
         _load_entry_points()
         found = _newest.get(kind)
     if found is None:
+        import difflib
+
+        near = difflib.get_close_matches(kind, _newest, n=1)
+        meant = f" (did you mean {near[0]!r}?)" if near else ""
         raise UnknownKindError(
-            f"event kind {kind!r} is not registered: import the module that declares it, or list that "
+            f"event kind {kind!r} is not registered{meant}: import the module that declares it, or list that "
             "module under the entry point group 'evolog.events'"
         )
     return found

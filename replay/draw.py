@@ -7,7 +7,9 @@ between versions.
 
 from __future__ import annotations
 
+import bisect
 import hashlib
+import itertools
 import math
 from collections.abc import MutableSequence, Sequence
 from typing import TypeVar
@@ -106,15 +108,13 @@ def pick(weights: Sequence[float], u: float) -> int:
     ValueError
         If there is no weight, one is negative or not finite, or all are zero.
     """
-    shares = [rounded(w) for w in weights]
-    if any(not (0.0 <= w < math.inf) for w in shares):
-        raise ValueError(f"weights must be finite and not negative: {list(weights)}")
+    return pick_rounded([rounded(w) for w in weights], u)
+
+
+def pick_rounded(shares: Sequence[float], u: float) -> int:
+    """As `pick`, of weights that have been rounded already."""
     total = math.fsum(shares)
-    if total <= 0.0:
-        raise ValueError(f"no positive weight in {list(weights)}")
-    target, running = u * total, 0.0
-    for index, share in enumerate(shares):
-        running += share
-        if target < running:
-            return index
-    return max(i for i, share in enumerate(shares) if share > 0.0)
+    if not 0.0 < total < math.inf or min(shares) < 0.0:
+        raise ValueError(f"weights must be finite, not negative and not all zero: {list(shares)}")
+    index = bisect.bisect_right(list(itertools.accumulate(shares)), u * total)
+    return index if index < len(shares) else max(i for i, share in enumerate(shares) if share > 0.0)

@@ -13,9 +13,10 @@ import gc
 import os
 import sys
 import threading
-from functools import cache
-from types import CodeType, FrameType, TracebackType
-from typing import Any
+from collections.abc import Callable
+from functools import cache, wraps
+from types import CodeType, FrameType, ModuleType, TracebackType
+from typing import Any, ParamSpec, TypeVar
 
 from ..events.errors import ForbiddenCallError
 
@@ -48,6 +49,7 @@ _FORBIDDEN_METHODS = frozenset(
         ("SystemRandom", "random"),
     }
 )
+_FORBIDDEN_TYPES = frozenset(type_name for type_name, _ in _FORBIDDEN_METHODS)
 #: Python modules none of whose functions a strategy may call.
 _FORBIDDEN_MODULES = frozenset({"random", "uuid", "secrets", "socket", "subprocess", "tempfile", "asyncio"})
 _AUDITED = frozenset(
@@ -69,6 +71,9 @@ _AUDITED = frozenset(
     }
 )
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _state = threading.local()
 _environment_code: dict[CodeType, str] = {
     method.__code__: f"os.environ ({name})"
@@ -81,8 +86,10 @@ _environment_code: dict[CodeType, str] = {
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if event not in _AUDITED:
+        return
     guard: Guard | None = getattr(_state, "guard", None)
-    if guard is not None and event in _AUDITED:
+    if guard is not None:
         target = f" {arguments[0]!r}" if arguments and isinstance(arguments[0], str) else ""
         guard.refuse(f"{event}{target}", sys._getframe(1))
 
@@ -93,14 +100,34 @@ def _install_audit() -> None:
     sys.addaudithook(_audit)
 
 
+#: Types none of whose methods are forbidden, as they were met; the guard looks at every call, so it must be quick.
+_harmless_types: set[type] = set()
+#: Functions of modules and of types, as they were met: the forbidden name or None.
+_functions: dict[Any, str | None] = {}
+
+
 def _name_of_c_call(function: Any) -> str | None:
+    owner = getattr(function, "__self__", None)
+    kind = type(owner)
+    if kind in _harmless_types:
+        return None
+    if owner is None or isinstance(owner, ModuleType | type):
+        if function not in _functions:
+            _functions[function] = _forbidden_name(function, owner)
+        return _functions[function]
+    name = _forbidden_name(function, owner)
+    if not any(base.__name__ in _FORBIDDEN_TYPES for base in kind.__mro__):
+        _harmless_types.add(kind)
+    return name
+
+
+def _forbidden_name(function: Any, owner: Any) -> str | None:
     name = getattr(function, "__name__", "")
     module = getattr(function, "__module__", None)
     if module is not None:
         forbidden = _FORBIDDEN_C.get(module)
         if forbidden is not None and (name in forbidden or "*" in forbidden):
             return f"{module.lstrip('_')}.{name}"
-    owner = getattr(function, "__self__", None)
     if owner is None:
         return None
     kind = owner if isinstance(owner, type) else type(owner)
@@ -191,3 +218,18 @@ class Unguarded:
         if self._guard is not None:
             _state.guard = self._guard
             sys.setprofile(self._profile)
+
+
+def pure(function: Callable[P, T]) -> Callable[P, T]:
+    """Mark a function that computes from its arguments alone, so that the guard need not watch inside it.
+
+    Watching costs several times what arithmetic does. Whoever marks a function vouches for it: what
+    it does wrong shows only as a divergence, in a replay.
+    """
+
+    @wraps(function)
+    def unwatched(*args: P.args, **kwargs: P.kwargs) -> T:
+        with Unguarded():
+            return function(*args, **kwargs)
+
+    return unwatched

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ...events import Direction
-from ...replay import pick, rounded
+from ...replay import pick_rounded, pure, rounded
 
 
 def better(a: float, b: float | None, direction: Direction) -> bool:
@@ -38,6 +38,14 @@ def normalised(score: float | None, low: float | None, high: float | None, direc
     return share if direction == "maximize" else 1.0 - share
 
 
+@pure
+def selection_weights(
+    scores: Sequence[float], low: float | None, high: float | None, direction: Direction, temperature: float
+) -> list[float]:
+    """Probabilities of an archive's members: the softmax of their normalised scores (1.4)."""
+    return softmax([normalised(score, low, high, direction) for score in scores], temperature)
+
+
 def softmax(values: Sequence[float], temperature: float) -> list[float]:
     """Probabilities of `values` at a temperature, with 12 significant digits.
 
@@ -56,10 +64,12 @@ def softmax(values: Sequence[float], temperature: float) -> list[float]:
     return [rounded(power / total) for power in powers]
 
 
+@pure
 def without_replacement(weights: Sequence[float], uniforms: Sequence[float]) -> list[int]:
     """One index for each uniform number, each as likely as its weight among those not taken yet.
 
-    Uniform among the rest where no positive weight is left (1.4, step 6).
+    Uniform among the rest where no positive weight is left (1.4, step 6). The weights must have been
+    rounded (see `softmax`).
 
     Raises
     ------
@@ -68,16 +78,18 @@ def without_replacement(weights: Sequence[float], uniforms: Sequence[float]) -> 
     """
     if len(uniforms) > len(weights):
         raise ValueError(f"{len(uniforms)} picks from {len(weights)} weights")
-    rest = list(range(len(weights)))
+    rest, left = list(range(len(weights))), list(weights)
     chosen: list[int] = []
     for uniform in uniforms:
-        left = [weights[index] for index in rest]
-        if not any(weight > 0.0 for weight in left):
+        if left and max(left) <= 0.0:
             left = [1.0] * len(rest)
-        chosen.append(rest.pop(pick(left, uniform)))
+        index = pick_rounded(left, uniform)
+        left.pop(index)
+        chosen.append(rest.pop(index))
     return chosen
 
 
+@pure
 def island_mean(scores: Sequence[float]) -> float | None:
     """Mean of an island's finite scores, None if there is none (1.3)."""
     finite = [score for score in scores if math.isfinite(score)]

@@ -7,10 +7,10 @@ of places. So the order in which results arrive decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -191,11 +191,16 @@ class _Search:
         self.task: TaskRegistered = next(iter(ctx.tasks.values()))
         #: Proposals asked for in this generation and not yet accounted for.
         self.in_flight = 0
+        self._settings_of: Mapping[str, Any] | None = None
+        self._settings: Settings
 
     @property
     def settings(self) -> Settings:
-        table = {key: value for key, value in self.ctx.settings["search"].items() if key != "strategy"}
-        return msgspec.convert(table, Settings)
+        effective = self.ctx.settings
+        if effective is not self._settings_of:
+            table = {key: value for key, value in effective["search"].items() if key != "strategy"}
+            self._settings_of, self._settings = effective, msgspec.convert(table, Settings)
+        return self._settings
 
     @property
     def direction(self) -> Direction:
@@ -283,8 +288,8 @@ class _Search:
         state, settings = self.state, self.settings
         span = settings.num_generations or self._generations_in_budget()
         temperature = policies.temperature(state.generation, span, settings.initial_temp, settings.final_temp)
-        scores = [policies.normalised(m.score, state.low, state.high, self.direction) for m in state.members]
-        weights = policies.softmax(scores, temperature)
+        scores = [member.score for member in state.members]
+        weights = policies.selection_weights(scores, state.low, state.high, self.direction, temperature)
         draw = self.ctx.draw("parents")
         choices = [self._choose(weights, draw.uniform, settings) for _ in range(size)]
         self.ctx.decide(
@@ -292,7 +297,7 @@ class _Search:
                 generation=state.generation,
                 policy="softmax",
                 temperature=temperature,
-                pool=tuple(m.candidate for m in state.members),
+                pool=tuple([member.candidate for member in state.members]),
                 weights=tuple(weights),
                 choices=tuple(choices),
             )

@@ -74,14 +74,17 @@ class MemoryLog:
             if run is None or owner == run:
                 yield Stored(seq, decode(data))
 
-    async def follow(self, run: str | None = None, *, start: int = 1) -> AsyncIterator[Stored]:
+    async def follow(
+        self, run: str | None = None, *, start: int = 1, origin: Origin | None = None
+    ) -> AsyncIterator[Stored]:
         position = max(1, start)
         while True:
             async with self._more:
                 await self._more.wait_for(lambda: len(self._messages) >= position)  # noqa: B023
             end = len(self._messages)
             async for stored in self.read(run, start=position, until=end):
-                yield stored
+                if origin in (None, "fact" if stored.event.n is None else "decision"):
+                    yield stored
             position = end + 1
 
     async def last(self, run: str, kind: str | None = None, origin: Origin | None = None) -> Stored | None:

@@ -140,8 +140,10 @@ class NatsLog:
         info = await self._js.api(f"STREAM.INFO.{STREAM}", {"subjects_filter": run_filter(run)})
         return sum((info["state"].get("subjects") or {}).values())
 
-    async def follow(self, run: str | None = None, *, start: int = 1) -> AsyncIterator[Stored]:
-        async for seq, data in Feed(self._js, STREAM, run_filter(run), start=start).messages():
+    async def follow(
+        self, run: str | None = None, *, start: int = 1, origin: Origin | None = None
+    ) -> AsyncIterator[Stored]:
+        async for seq, data in Feed(self._js, STREAM, run_filter(run, origin), start=start).messages():
             yield Stored(seq, decode(data))
 
     async def last(self, run: str, kind: str | None = None, origin: Origin | None = None) -> Stored | None:

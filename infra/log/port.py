@@ -67,8 +67,10 @@ class Log(Protocol):
         """
         ...
 
-    def follow(self, run: str | None = None, *, start: int = 1) -> AsyncIterator[Stored]:
-        """As `read`, and then each new event as it arrives, until closed."""
+    def follow(
+        self, run: str | None = None, *, start: int = 1, origin: Origin | None = None
+    ) -> AsyncIterator[Stored]:
+        """As `read`, and then each new event as it arrives, until closed; only decisions or facts if asked."""
         ...
 
     async def last(self, run: str, kind: str | None = None, origin: Origin | None = None) -> Stored | None:

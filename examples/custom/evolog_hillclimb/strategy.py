@@ -8,8 +8,17 @@ from typing import ClassVar
 import msgspec
 from evolog.events import Blob, Limits
 from evolog.events.errors import RequestFailedError, RunStoppedError
-from evolog.events.kinds import ExecutionRequested, Parent, ProposalRequested
-from evolog.replay import Context
+from evolog.events.kinds import (
+    CandidateAdmitted,
+    CandidateEvaluated,
+    CandidateReading,
+    CandidateRejected,
+    ExecutionRequested,
+    Parent,
+    ProposalRefused,
+    ProposalRequested,
+)
+from evolog.replay import Answer, Context
 
 from .events import ClimberMoved
 
@@ -28,6 +37,15 @@ class State(msgspec.Struct, kw_only=True):
     candidate: str | None = None
     program: Blob | None = None
     score: float | None = None
+
+
+class Neighbour(msgspec.Struct, kw_only=True):
+    """A neighbour that was tried; without a trace, nothing could be measured."""
+
+    candidate: str = ""
+    program: Blob | None = None
+    parents: tuple[Parent, ...] = ()
+    trace: Answer | None = None
 
 
 class HillClimb:
@@ -50,18 +68,15 @@ class HillClimb:
     async def one_round(self, ctx: Context, state: State) -> None:
         neighbours = ctx.settings["search"].get("neighbours", Settings().neighbours)
         # Branches see the state as it is now; it changes below, when all have ended, in the order of places.
-        results = await ctx.gather(*[partial(self.neighbour, ctx, state)] * neighbours)
-        task = next(iter(ctx.tasks.values()))
-        sign = 1.0 if task.direction == "maximize" else -1.0
-        for candidate, program, score in results:
-            if score is not None and (state.score is None or sign * score > sign * state.score):
-                state.candidate, state.program, state.score = candidate, program, score
+        tried = await ctx.gather(*[partial(self.neighbour, ctx, state)] * neighbours)
+        for neighbour in tried:
+            self.account(ctx, state, neighbour)
         state.round += 1
         state.proposals += neighbours
         if state.candidate is not None and state.score is not None:
             ctx.decide(ClimberMoved(round=state.round, candidate=state.candidate, score=state.score))
 
-    async def neighbour(self, ctx: Context, state: State) -> tuple[str, Blob | None, float | None]:
+    async def neighbour(self, ctx: Context, state: State) -> Neighbour:
         task = next(iter(ctx.tasks.values()))
         parents: tuple[Parent, ...] = ()
         if state.candidate is not None and state.program is not None:
@@ -81,7 +96,8 @@ class HillClimb:
             )
             program = made.data.samples[0].program
             if program is None:
-                return made.ref.place, None, None
+                ctx.decide(ProposalRefused(proposal=made.ref, sample=0, reason="empty", detail="no program was made"))
+                return Neighbour()
             trace = await ctx.request(
                 ExecutionRequested(
                     candidate=made.ref.place,
@@ -94,6 +110,59 @@ class HillClimb:
                     proposal=made.ref,
                 )
             )
-        except RequestFailedError as failure:
-            return failure.place, None, None
-        return made.ref.place, program, trace.data.reading.score
+        except RequestFailedError:
+            return Neighbour()  # the failure is in the log already
+        return Neighbour(candidate=made.ref.place, program=program, parents=parents, trace=trace)
+
+    def account(self, ctx: Context, state: State, tried: Neighbour) -> None:
+        """Say what became of a neighbour, so that evolog's own views count it; each gets exactly one outcome."""
+        if tried.program is None or tried.trace is None:
+            return
+        task = next(iter(ctx.tasks.values()))
+        reading = tried.trace.data.reading
+        ctx.decide(
+            CandidateEvaluated(
+                candidate=tried.candidate,
+                program=tried.program,
+                parents=tuple(parent.candidate for parent in tried.parents),
+                operator="improve" if tried.parents else "draft",
+                generation=state.round,
+                readings=(
+                    CandidateReading(
+                        task=task.name,
+                        split="search",
+                        purpose="search",
+                        trace=tried.trace.ref,
+                        status=reading.status,
+                        score=reading.score,
+                    ),
+                ),
+                missing="none",
+                mean=reading.score,
+            )
+        )
+        score, threshold = reading.score, state.score
+        sign = 1.0 if task.direction == "maximize" else -1.0
+        if score is not None and (threshold is None or sign * score > sign * threshold):
+            state.candidate, state.program, state.score = tried.candidate, tried.program, score
+            ctx.decide(
+                CandidateAdmitted(
+                    candidate=tried.candidate,
+                    program=tried.program,
+                    score=score,
+                    island=0,
+                    policy="better",
+                    threshold=threshold,
+                )
+            )
+        else:
+            ctx.decide(
+                CandidateRejected(
+                    candidate=tried.candidate,
+                    reason=reading.status if score is None else "below-threshold",
+                    score=score,
+                    island=0,
+                    policy="better",
+                    threshold=threshold,
+                )
+            )
