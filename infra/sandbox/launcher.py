@@ -151,8 +151,8 @@ def _interpreter() -> str:
 
 
 def _command(job: Job) -> list[str]:
-    # As -I, but with our own PYTHONHASHSEED: the environment is all ours.
-    return [_interpreter(), "-s", "-S", "-P", "-B", job.entry, *job.arguments]
+    # As -I, but with our own PYTHONHASHSEED (the environment is all ours) and with imports from the job's directory.
+    return [_interpreter(), "-s", "-S", "-B", job.entry, *job.arguments]
 
 
 def _environment(job: Job, directory: Path) -> dict[str, str]:
