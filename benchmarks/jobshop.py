@@ -77,9 +77,8 @@ def main() -> None:
     declared = rows[1:]
     evolved = statistics.median(row.holdout for row in declared)
     classic = statistics.median(row.classic_holdout for row in declared)
-    print(
-        f"median holdout over seeds {', '.join(str(row.seed) for row in declared)}: {evolved:.2f} against {classic:.2f}"
-    )
+    seeds = ", ".join(str(row.seed) for row in declared)
+    print(f"median holdout over seeds {seeds}: {evolved:.2f} against {classic:.2f}")
     wins = rows[0].holdout < rows[0].classic_holdout and evolved < classic
     print("the evolved rule wins at the shipped seed and in the median" if wins else "the evolved rule does NOT win")
     sys.exit(0 if wins else 1)

@@ -60,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
     settings = file.settings
     # All that can be refused is refused before anything is written.
     strategy = strategy_named(settings.search.strategy)
-    backend = check_tools(effective(settings))
+    backend = asyncio.run(check_tools(effective(settings)))
 
     async def work() -> int:
         async with interruptible() as asked, open_store(args.home, args.nats, sync=settings.log.sync) as store:
@@ -82,7 +82,7 @@ def _run(args: argparse.Namespace) -> int:
     return _main(work())
 
 
-def check_tools(settings: Mapping[str, Any]) -> str:
+async def check_tools(settings: Mapping[str, Any]) -> str:
     """Make what the settings name once, so that what is missing is said before a run starts.
 
     Returns
@@ -96,7 +96,10 @@ def check_tools(settings: Mapping[str, Any]) -> str:
         If something is missing.
     """
     name, _, argument = settings["proposer"]["model"].partition(":")
-    plugin("proposers", name)(argument, settings["proposer"])
+    proposer = plugin("proposers", name)(argument, settings["proposer"])
+    check = getattr(proposer, "check", None)
+    if check is not None and settings["workers"]["proposals"] > 0:
+        await check(argument, settings["proposer"]["usd"])
     if settings["task"]["judge"] != "sandbox":
         return "none"
     from ..infra.sandbox import open_sandbox
@@ -190,7 +193,7 @@ def _resume(args: argparse.Namespace) -> int:
                     f"run {run} is {status}; to go on with a larger budget: "
                     f"evolog resume {run} --set budget.candidates={2 * before['budget']['candidates']}"
                 )
-            check_tools(settings)
+            await check_tools(settings)
             await _check_code(store, run, started)
             by = writer("operator")
             # The lease is looked at first: a run that is at work elsewhere must not hear of a resume.

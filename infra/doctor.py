@@ -121,7 +121,7 @@ def _extra(package: str, extra: str, use: str) -> Finding:
         return Finding(
             what=package,
             verdict="optional",
-            detail=f"not installed; {use} need it",
+            detail=f"not installed; needed for {use}",
             fix=f"pip install 'evolog[{extra}]'",
         )
     return Finding(what=package, verdict="ok", detail=f"{_version(package)} for {use}")

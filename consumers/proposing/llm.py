@@ -49,6 +49,10 @@ class LiteLLMProposer:
             raise MissingExtraError(f"proposer.model = '{_PREFIX}{argument}'", "llm")
         self._settings = settings if isinstance(settings, ModelSettings) else model_settings(dict(settings))
 
+    async def check(self, argument: str, limit_usd: float) -> None:
+        """Refuse in advance what every request would be refused for (see `ModelClient.check`)."""
+        await ModelClient(self._settings, model=argument).check(limit_usd)
+
     async def propose(self, brief: Brief, *, record: Record, store: Store) -> ProposalMade:
         """Make one call for each sample, all at once, within one budget.
 

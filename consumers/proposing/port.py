@@ -47,6 +47,12 @@ Store = Callable[..., Awaitable[list[Blob]]]
 
 
 class Proposer(Protocol):
+    """What an entry point of the group ``evolog.proposers`` makes, given the model's argument and ``[proposer]``.
+
+    It may also have ``async check(argument, limit_usd)``, which is called before a run starts and raises an
+    `evolog.events.errors.EvologError` where no request could be answered.
+    """
+
     async def propose(self, brief: Brief, *, record: Record, store: Store) -> ProposalMade:
         """Make the programs that were asked for.
 

@@ -23,7 +23,7 @@ from .gateway import Gateway, ModelFacts, shared_gateway
 from .limiter import Limiter, shared_limiter
 from .outcomes import REASONS, RETRIED, Reply
 from .prices import Price, price_per_million
-from .settings import ModelSettings
+from .settings import PREFIX, ModelSettings
 
 Record = Callable[[str, Payload], Awaitable[None]]
 Store = Callable[..., Awaitable[list[Blob]]]
@@ -214,6 +214,29 @@ class ModelClient:
             last = f"; the try before it: {reply.detail}"
             await self._sleep(wait)
 
+    async def check(self, limit_usd: float) -> None:
+        """Refuse in advance what every request would be refused for; nothing is sent.
+
+        Parameters
+        ----------
+        limit_usd
+            Money that one request may cost (0: no limit).
+
+        Raises
+        ------
+        ModelError
+            If the model's provider or price is unknown, or its key is missing.
+        MissingExtraError
+            If litellm is not installed.
+        """
+        call, spend = ModelCall(place="", attempt="", name="", messages=(), tokens=1), Spend(limit_usd)
+        try:
+            facts = await self._facts(call, spend)
+            self._key(call, spend)
+            self._price(facts, call, spend)
+        except RequestFailedError as error:
+            raise ModelError(f"proposer.model = '{PREFIX}{self.model}': {error.detail}") from None
+
     # One try.
 
     async def _try(
@@ -302,7 +325,7 @@ class ModelClient:
         key = os.environ.get(name)
         if not key:
             detail = (
-                f"the environment variable {name} (proposer.api_key_env) is not set: export it and resume the run"
+                f"the environment variable {name} (proposer.api_key_env) is not set: export it, then run or resume"
             )
             raise RequestFailedError(call.place, "refused", detail, spend.total_usd)
         return key
