@@ -260,7 +260,7 @@ async def _pump(events: AsyncIterator[Stored], into: asyncio.Queue[Any]) -> None
 
 
 async def record_views(log: Log, run: str) -> dict[str, str]:
-    """Append the digests of all projections as of the run's `run.completed`, once, and return them.
+    """Append the digests of all projections as of the run's last `run.completed`, once, and return them.
 
     Raises
     ------
@@ -269,13 +269,15 @@ async def record_views(log: Log, run: str) -> dict[str, str]:
     """
     views = Views()
     digests: dict[str, str] | None = None
-    as_of = ""
+    as_of, recorded = "", False
     async for _, event in log.read(run):
         views.apply(event)
         if isinstance(event.data, RunCompleted):
-            digests, as_of = views.digests(), event.id
+            digests, as_of, recorded = views.digests(), event.id, False
         elif isinstance(event.data, ViewsDigested) and event.data.as_of == as_of:
-            return dict(event.data.views)
+            recorded = True
+    if recorded and digests is not None:
+        return digests
     if digests is None:
         raise RunError(f"run {run} is not completed: 'evolog resume {run}' goes on with it")
     data = ViewsDigested(as_of=as_of, views=digests)
