@@ -102,6 +102,8 @@ async def check_tools(settings: Mapping[str, Any]) -> str:
         await check(argument, settings["proposer"]["usd"])
     if settings["task"]["judge"] != "sandbox":
         return "none"
+    if settings["workers"]["evaluations"] == 0:
+        return str(settings["sandbox"]["backend"])  # other hosts evaluate, and say in each trace with what
     from ..infra.sandbox import open_sandbox
 
     return open_sandbox(settings["sandbox"]["backend"]).name
@@ -113,7 +115,8 @@ async def _see_through(
     """Direct a run to its end, report, and replay it offline."""
     progress = Progress(settings_table["budget"]["candidates"], quiet=args.quiet)
     workers = settings_table["workers"]
-    slots = {"proposing": workers["proposals"], "evaluation": workers["evaluations"]}
+    wanted = {"proposing": workers["proposals"], "evaluation": workers["evaluations"]}
+    slots = {role: count for role, count in wanted.items() if count}
     home = None if args.nats else args.home
     try:
         completed = await direct(store, run, slots, asked, home=home, on_event=progress)

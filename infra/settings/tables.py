@@ -11,6 +11,7 @@ from ..models.settings import PREFIX, ModelSettings
 from .decoding import Bytes
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+Hands = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0.0)]
 Usd = Annotated[float, msgspec.Meta(ge=0.0)]
 Name = Annotated[str, msgspec.Meta(min_length=1)]
@@ -131,10 +132,13 @@ class BudgetTable(_Table, frozen=True, kw_only=True):
 
 
 class WorkersTable(_Table, frozen=True, kw_only=True):
-    """``[workers]``: proposals and evaluations in flight at once in this process. They decide nothing."""
+    """``[workers]``: proposals and evaluations in flight at once in this process. They decide nothing.
 
-    proposals: Count = 2
-    evaluations: Count = 2
+    0 leaves that work to ``evolog worker`` in other processes, on this host or on others.
+    """
+
+    proposals: Hands = 2
+    evaluations: Hands = 2
 
 
 class SandboxTable(_Table, frozen=True, kw_only=True):
