@@ -29,14 +29,16 @@ format: $(DEV)
 
 bench: $(BASE)
 	$(BIN)/python -m benchmarks.throughput
+	$(BIN)/python -m benchmarks.throughput --sync always --candidates 1000
 	$(BIN)/python -m benchmarks.reading
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.peers
 
 bench-jobshop: $(BASE)
 	$(BIN)/python -m benchmarks.jobshop
 
-bench-peers:
-	$(PYTHON) -m benchmarks.peers
+bench-peers: $(BASE)
+	$(BIN)/python -m benchmarks.peers --install
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
