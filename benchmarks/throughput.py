@@ -17,12 +17,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evolog.consumers.answering import writer
 from evolog.consumers.commands import strategy_settings
 from evolog.consumers.proposing import Brief, Record, Store
 from evolog.consumers.session import direct, interruptible
 from evolog.events.kinds import ProposalMade, Sample
-from evolog.infra.log import Stored, open_store
+from evolog.infra.log import Stored, open_store, writer
 from evolog.infra.server.home import Home
 from evolog.infra.settings import load_run_file
 from evolog.producers.start import start_run

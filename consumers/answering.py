@@ -7,17 +7,14 @@ pointers.
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import socket
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
-from ..events import Blob, Event, Payload, Writer
+from ..events import Blob, Event, Payload
 from ..events.errors import EvologError, LogError, RequestFailedError, RunError
 from ..events.kinds import (
     AttemptStarted,
@@ -30,35 +27,13 @@ from ..events.kinds import (
     RunPaused,
     TaskRegistered,
 )
-from ..events.version import VERSION
-from ..infra.log import Blobs, Log
+from ..infra.log import Blobs, Log, fact, writer
 from .evaluation.port import Assignment, Evaluator
 from .proposing.port import Brief, Proposer
 
 #: Seconds between two attempts at a request whose attempt failed unexpectedly, times the attempt's number.
 RETRY_SECONDS = 1.0
 _CACHED_BYTES = 64 * 1024 * 1024
-
-
-def writer(role: str) -> Writer:
-    """Who this process is, for the envelopes of what it appends."""
-    return Writer(role=role, host=socket.gethostname(), process=os.getpid(), version=VERSION)
-
-
-def fact(run: str, identity: str, data: Payload, by: Writer, cause: tuple[str, ...] = ()) -> Event:
-    """A fact of `run` under the id ``<run>/<identity>``, dated now."""
-    return Event(
-        kind=data.KIND,
-        v=data.VERSION,
-        id=f"{run}/{identity}",
-        run=run,
-        n=None,
-        place=None,
-        at=time.time_ns(),
-        by=by,
-        cause=cause,
-        data=data,
-    )
 
 
 class RetryError(EvologError):

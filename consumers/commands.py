@@ -14,14 +14,13 @@ from ..events import Event
 from ..events.errors import ConflictError, EvologError, LeaseHeldError, RunError, SettingsError
 from ..events.kinds import RunCompleted, RunStarted
 from ..infra.command import Command, add_json, add_nats, add_run, add_set
-from ..infra.log import Store, open_store
+from ..infra.log import Store, open_store, writer
 from ..infra.runs import effective_settings, read_summary, resolve_run
 from ..infra.settings import diff, effective, load_run_file, revise
 from ..infra.snapshots import Snapshots
 from ..producers.start import reconfigure_run, resume_run, start_run, stop_run
 from ..replay.plugins import plugin, source_digest, strategy_named
 from ..replay.verify import verify_decisions, verify_views
-from .answering import writer
 from .progress import Progress, exit_code_of, report
 from .session import Interrupted, direct, interruptible, team, unless_interrupted
 

@@ -24,11 +24,10 @@ from ..events.kinds import (
     TimerRequested,
     ViewsDigested,
 )
-from ..infra.log import Blobs, Log, Stored, Work, WorkQueue
+from ..infra.log import Blobs, Log, Stored, Work, WorkQueue, fact, writer
 from ..infra.tasks import cancel
 from ..projections import Views
 from ..replay import Course, Decision, Strategy, strategy_of, takeover_point
-from .answering import fact, writer
 
 ROLE_OF: dict[type[Payload], str] = {ProposalRequested: "proposing", ExecutionRequested: "evaluation"}
 #: Most facts taken into one step. A step's decisions are appended together.

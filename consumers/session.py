@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from ..events.errors import ConflictError, LeaseHeldError, LogError, LogFullError
 from ..events.kinds import RunCompleted, RunPaused
-from ..infra.log import Store, Stored
+from ..infra.log import Store, Stored, fact, writer
 from ..infra.tasks import cancel
 from ..replay.plugins import strategy_named
-from .answering import Answerer, fact, writer
+from .answering import Answerer
 from .director import Director, record_views
 from .worker import Hands, working
 from .workshop import Workshop

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import secrets
-import time
 from typing import Any
 
 from ..events import Blob, Event, Payload, Writer, content_digest
@@ -19,7 +18,7 @@ from ..events.kinds import (
     TaskRegistered,
 )
 from ..events.version import VERSION
-from ..infra.log import Blobs, Log
+from ..infra.log import Blobs, Log, fact
 from ..infra.settings import RunSettings, TaskFiles, effective
 
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
@@ -101,18 +100,7 @@ async def register_task(blobs: Blobs, settings: RunSettings, task: TaskFiles) ->
 
 def operator_fact(run: str, identity: str, data: Payload, by: Writer, cause: tuple[str, ...] = ()) -> Event:
     """A fact that an operator appends, under the id ``<run>/op-<identity>``."""
-    return Event(
-        kind=data.KIND,
-        v=data.VERSION,
-        id=f"{run}/op-{identity}",
-        run=run,
-        n=None,
-        place=None,
-        at=time.time_ns(),
-        by=by,
-        cause=cause,
-        data=data,
-    )
+    return fact(run, f"op-{identity}", data, by, cause)
 
 
 async def resume_run(log: Log, run: str, *, by: Writer, strategy_source: str) -> None:

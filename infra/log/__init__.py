@@ -1,5 +1,6 @@
 """The log, the blobs and the work queue: ports, on a NATS server, and in memory."""
 
+from .facts import fact, writer
 from .lease import Lease
 from .memory import MemoryBlobs, MemoryLog, MemoryWorkQueue
 from .nats_blobs import NatsBlobs
@@ -23,5 +24,7 @@ __all__ = [
     "Work",
     "WorkQueue",
     "connected",
+    "fact",
     "open_store",
+    "writer",
 ]
