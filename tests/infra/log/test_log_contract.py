@@ -130,6 +130,29 @@ def test_following_gives_the_past_and_then_what_comes(store: Any) -> None:
     store(test)
 
 
+def test_following_facts_alone_leaves_decisions_out(store: Any) -> None:
+    async def work(trio: Trio) -> None:
+        run = new_run()
+        await trio.log.append(paused(run, "one"))
+        [first] = await trio.log.decide([decision(run, 0)], after=0)
+        found: list[str] = []
+
+        async def follow() -> None:
+            async with aclosing(trio.log.follow(run, origin="fact")) as events:  # type: ignore[type-var]
+                async for stored in events:
+                    found.append(stored.event.id)
+                    if len(found) == 2:
+                        return
+
+        following = asyncio.create_task(follow())
+        await trio.log.decide([decision(run, 1)], after=first)
+        await trio.log.append(paused(run, "two"))
+        await following
+        assert found == [f"{run}/one", f"{run}/two"]
+
+    store(work)
+
+
 @pytest.mark.parametrize("count", [1, 5, 16, 17, 60])
 def test_decisions_are_appended_in_order_and_once(store: Any, count: int) -> None:
     async def test(trio: Trio) -> None:
