@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+import secrets
 import sys
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..events import Event
 from ..events.errors import ConflictError, EvologError, LeaseHeldError, RunError, SettingsError
 from ..events.kinds import RunCompleted, RunStarted
 from ..infra.command import Command, add_json, add_nats, add_run, add_set
@@ -20,7 +21,7 @@ from ..infra.settings import diff, effective, load_run_file, revise
 from ..infra.snapshots import Snapshots
 from ..producers.start import reconfigure_run, resume_run, start_run, stop_run
 from ..replay.plugins import plugin, source_digest, strategy_named
-from ..replay.verify import verify_decisions, verify_views
+from ..replay.verify import verify_decisions
 from .progress import Progress, exit_code_of, report
 from .session import Interrupted, direct, interruptible, team, unless_interrupted
 
@@ -143,25 +144,47 @@ async def _see_through(
         if completed.best is not None and views.archive.best is not None:
             source = (await store.blobs.get(views.archive.best.program)).decode(errors="replace")
         print(report(views, run, source))
-    code = await _replay(store, run, quiet=args.json)
+    code = await _replay(run, asked, args)
     return code or exit_code_of(completed.status, scored=scored)
 
 
-async def _replay(store: Store, run: str, *, quiet: bool) -> int:
-    """Recompute the run's decisions and views from its log, and say whether they are equal."""
-    events: list[Event] = [event async for _, event in store.log.read(run)]
-    try:
-        replay = verify_decisions(events, strategy_named)
-    except EvologError as error:
-        print(f"evolog: replayed offline: {error}", file=sys.stderr)
-        return error.exit_code
-    verdict = verify_views(events)
-    if verdict.differing:
-        print(f"evolog: replayed offline: these views differ: {', '.join(verdict.differing)}", file=sys.stderr)
-        return 3
-    if not quiet:
-        print(f"\nreplayed offline: all {replay.equal} decisions and {len(verdict.equal)} views are equal")
+async def _replay(run: str, asked: asyncio.Future[str], args: argparse.Namespace) -> int:
+    """Recompute the run's decisions and views from its log, and say whether they are equal.
+
+    In a process of its own, so that another seed of the hash function finds what the order of a set decided,
+    and an interruption need not wait for it.
+    """
+    found = []
+    for level in ("decisions", "views"):
+        command = [sys.executable, "-P", "-m", "evolog.infra.cli", "--home", str(args.home)]
+        command += ["replay", run, "--level", level, "--json", *(["--nats", args.nats] if args.nats else [])]
+        try:
+            code, out = await unless_interrupted(asked, _output_of(command))
+        except Interrupted as interrupted:
+            print(f"evolog: {interrupted}; the run is complete, 'evolog replay {run}' checks it", file=sys.stderr)
+            raise
+        if code:
+            return int(code)
+        found.append(json.loads(out))
+    if not args.json:
+        decisions, views = found[0]["decisions"], len(found[1]["equal"])
+        print(f"\nreplayed offline: all {decisions} decisions and {views} views are equal")
     return 0
+
+
+async def _output_of(command: list[str]) -> tuple[int, bytes]:
+    environment = {**os.environ, "PYTHONHASHSEED": str(secrets.randbelow(2**32))}
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, env=environment, start_new_session=True
+    )
+    try:
+        out, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode is not None
+    return process.returncode, out
 
 
 # resume
