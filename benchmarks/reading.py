@@ -17,12 +17,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
+from evolog.consumers.search.program import ProgramEvolution
 from evolog.events import Event
 from evolog.events.kinds import RunCheckpointed
 from evolog.infra.log import Store, open_store
 from evolog.projections import Views
-from evolog.replay import Course, strategy_of, takeover_point
-from evolog.replay.plugins import plugin
+from evolog.replay import Course, Survey
 
 from .throughput import measured_run, write_run_file
 
@@ -71,17 +71,18 @@ async def measure(home: Path, run: str, events: int, rounds: int) -> None:
 
         async def take_over() -> None:
             history = [event async for _, event in log.read(run)]
-            course = Course(plugin("strategies", strategy_of(history))(), history)
+            course = Course(ProgramEvolution(), history)
             for event in history:
                 course.apply(event)
 
         async def resume() -> None:
             history = [event async for _, event in log.read(run)]
-            point = takeover_point(history)
+            survey = Survey(history)
+            point = survey.takeover
             assert point is not None
             assert isinstance(point.event.data, RunCheckpointed)
             state = await store.blobs.get(point.event.data.state)
-            course = Course(plugin("strategies", strategy_of(history))(), history, (point, state))
+            course = Course(ProgramEvolution(), survey, (point, state))
             for event in history:
                 course.apply(event)
 

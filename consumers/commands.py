@@ -20,8 +20,8 @@ from ..infra.runs import effective_settings, read_summary, resolve_run
 from ..infra.settings import diff, effective, load_run_file, revise
 from ..infra.snapshots import Snapshots
 from ..producers.start import reconfigure_run, resume_run, start_run, stop_run
+from ..replay.commands import replayed
 from ..replay.plugins import plugin, source_digest, strategy_named
-from ..replay.verify import verify_decisions
 from .progress import Progress, exit_code_of, report
 from .session import Interrupted, direct, interruptible, team, unless_interrupted
 
@@ -248,7 +248,7 @@ async def _check_code(store: Store, run: str, started: RunStarted) -> None:
         f"(by evolog {started.package}); replaying its decisions first",
         file=sys.stderr,
     )
-    verify_decisions([event async for _, event in store.log.read(run)], strategy_named)
+    await replayed(store.log, run)
 
 
 # stop

@@ -18,6 +18,7 @@ from ..events.errors import RunError, StrategyError
 from ..events.kinds import (
     ExecutionRequested,
     ProposalRequested,
+    RunCheckpointed,
     RunCompleted,
     RunPaused,
     TimerFired,
@@ -27,7 +28,7 @@ from ..events.kinds import (
 from ..infra.log import Blobs, Log, Stored, Work, WorkQueue, fact, writer
 from ..infra.tasks import cancel
 from ..projections import Views
-from ..replay import Course, Decision, Strategy, strategy_of, takeover_point
+from ..replay import Course, Decision, Strategy, Survey
 
 ROLE_OF: dict[type[Payload], str] = {ProposalRequested: "proposing", ExecutionRequested: "evaluation"}
 #: Most facts taken into one step. A step's decisions are appended together.
@@ -104,26 +105,33 @@ class Director:
                 timer.cancel()
 
     async def _take_over(self) -> int:
-        history = [stored async for stored in self._log.read(self._run)]
-        if not history:
+        survey, tip = Survey(), 0
+        async for _, event in self._log.read(self._run):
+            survey.add(event)
+        if survey.strategy is None:
             raise RunError(f"run {self._run!r} is not in the log: 'evolog ls' lists what is")
-        events = [stored.event for stored in history]
-        strategy = self._strategy_for(strategy_of(events))
-        point = takeover_point(events)
-        state = await self._blobs.get(point.event.data.state) if point is not None else b""  # type: ignore[union-attr]
-        self._course = Course(strategy, events, None if point is None else (point, state))
-        for stored in history:
+        checkpoint = None
+        if survey.takeover is not None:
+            assert isinstance(survey.takeover.event.data, RunCheckpointed)
+            checkpoint = survey.takeover, await self._blobs.get(survey.takeover.event.data.state)
+        self._course = Course(self._strategy_for(survey.strategy), survey, checkpoint)
+        # Read a second time rather than kept: a long run has more events than a host has memory.
+        async for stored in self._log.read(self._run):
             self._take(stored)
+            tip = stored.seq
+            if stored.event.place in self._course.runtime.open:
+                self._requests[stored.event.place] = stored
+            if len(self._requests) > 2 * len(self._course.runtime.open) + _STEP:
+                self._forget_answered()
+        self._forget_answered()
         await self._work.purge(self._run)
-        still_open = self._course.runtime.open
-        self._requests = {
-            stored.event.place: stored
-            for stored in history
-            if stored.event.place in still_open and stored.event.place
-        }
         await self._put(list(self._requests.values()), again=True)
         await self._append()
-        return history[-1].seq
+        return tip
+
+    def _forget_answered(self) -> None:
+        still_open = self._course.runtime.open
+        self._requests = {place: one for place, one in self._requests.items() if place in still_open}
 
     def _take(self, stored: Stored) -> None:
         """Apply one stored event to the course."""
@@ -197,8 +205,8 @@ class Director:
         for one in stored:
             self._take(one)
         self._last_decision = sequences[-1]
+        self._forget_answered()
         still_open = self._course.runtime.open
-        self._requests = {place: one for place, one in self._requests.items() if place in still_open}
         opened = {one.event.place: one for one in stored if one.event.place in still_open and one.event.place}
         self._requests.update(opened)
         await self._put(list(opened.values()), again=False)

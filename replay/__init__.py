@@ -1,9 +1,9 @@
 """The deterministic runtime and replay: what a run decides follows from its facts."""
 
-from .course import Course, Difference, TakeoverPoint, compare, divergence, takeover_point
+from .course import Course, Difference, Survey, TakeoverPoint, compare, divergence
 from .draw import Draw, pick, pick_rounded, rounded
 from .guard import pure
-from .replayer import Replay, Replayer, strategy_of
+from .replayer import DecisionReplay, Replay, Replayer
 from .runtime import Decision, Recorded, Runtime
 from .strategy import Answer, Branch, Context, Pool, Sealed, Strategy, Task
 
@@ -13,6 +13,7 @@ __all__ = [
     "Context",
     "Course",
     "Decision",
+    "DecisionReplay",
     "Difference",
     "Draw",
     "Pool",
@@ -22,6 +23,7 @@ __all__ = [
     "Runtime",
     "Sealed",
     "Strategy",
+    "Survey",
     "TakeoverPoint",
     "Task",
     "compare",
@@ -30,6 +32,4 @@ __all__ = [
     "pick_rounded",
     "pure",
     "rounded",
-    "strategy_of",
-    "takeover_point",
 ]

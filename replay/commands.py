@@ -6,15 +6,16 @@ import argparse
 import asyncio
 import json
 import sys
+from contextlib import aclosing
 
-from ..events import Event
 from ..events.errors import DivergenceError
 from ..infra.command import Command, add_json, add_nats, add_run
-from ..infra.log import open_store
+from ..infra.log import Log, open_store
 from ..infra.runs import resolve_run
-from .course import Difference
+from .course import Difference, Survey
 from .plugins import strategy_named
-from .verify import verify_decisions, verify_views
+from .replayer import DecisionReplay, Replay
+from .verify import ViewsCheck
 
 DIVERGED = 3
 
@@ -34,20 +35,20 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    run, events = asyncio.run(_events(args))
-    return _views(args, run, events) if args.level == "views" else _decisions(args, run, events)
+    return asyncio.run(_views(args) if args.level == "views" else _decisions(args))
 
 
-async def _events(args: argparse.Namespace) -> tuple[str, list[Event]]:
-    async with open_store(args.home, args.nats) as store:
-        run = await resolve_run(store.log, args.run_id)
-        return run, [event async for _, event in store.log.read(run)]
-
-
-def _views(args: argparse.Namespace, run: str, events: list[Event]) -> int:
+async def _views(args: argparse.Namespace) -> int:
     import msgspec
 
-    verdict = verify_views(events, to=args.to)
+    check = ViewsCheck(args.to)
+    async with open_store(args.home, args.nats) as store:
+        run = await resolve_run(store.log, args.run_id)
+        async with aclosing(store.log.read(run)) as events:  # type: ignore[type-var]
+            async for _, event in events:
+                if not check.add(event):
+                    break
+    verdict = check.verdict
     if args.json:
         print(json.dumps({"run": run, "level": "views", **msgspec.to_builtins(verdict)}, indent=2))
     else:
@@ -66,9 +67,11 @@ def _views(args: argparse.Namespace, run: str, events: list[Event]) -> int:
     return 0
 
 
-def _decisions(args: argparse.Namespace, run: str, events: list[Event]) -> int:
+async def _decisions(args: argparse.Namespace) -> int:
     try:
-        replay = verify_decisions(events, strategy_named, to=args.to)
+        async with open_store(args.home, args.nats) as store:
+            run = await resolve_run(store.log, args.run_id)
+            replay = await replayed(store.log, run, to=args.to)
     except DivergenceError as error:
         if args.json and isinstance(error.difference, Difference):
             import msgspec
@@ -86,6 +89,27 @@ def _decisions(args: argparse.Namespace, run: str, events: list[Event]) -> int:
     if replay.ahead:
         print(f"the log was cut off: the strategy decides {replay.ahead} more ('evolog resume {run}' appends them)")
     return 0
+
+
+async def replayed(log: Log, run: str, *, to: int | None = None) -> Replay:
+    """Replay a run's decisions from its log, read twice so that no more than one event is held.
+
+    Raises
+    ------
+    DivergenceError
+        At the first decision that differs.
+    RunError
+        If the log does not reach `to`.
+    """
+    survey = Survey()
+    async for _, event in log.read(run):
+        survey.add(event)
+    replay = DecisionReplay(survey, strategy_named, to=to)
+    async with aclosing(log.read(run)) as events:  # type: ignore[type-var]
+        async for _, event in events:
+            if not replay.add(event):
+                break
+    return replay.result
 
 
 COMMANDS: dict[str, Command] = {"replay": Command(configure=_arguments, run=_replay)}

@@ -227,8 +227,8 @@ class RuntimeContext:
         recorded = runtime._recorded.versions.get(place)
         if recorded is not None and recorded[0] == name:
             value = recorded[1]
-        elif place in runtime._recorded.places:
-            return 0
+        elif runtime.n < runtime._recorded.decisions:
+            return 0  # what the log has next is another decision: it was made without this version
         else:
             value = newest
         self.decide(VersionRecorded(name=name, value=value))

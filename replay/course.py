@@ -14,7 +14,7 @@ import msgspec
 
 from ..events import Event
 from ..events.errors import DivergenceError
-from ..events.kinds import RunCheckpointed, RunReconfigured, VersionRecorded
+from ..events.kinds import RunCheckpointed, RunReconfigured, RunStarted, VersionRecorded
 from .runtime import Decision, Recorded, Runtime
 from .strategy import Strategy
 
@@ -102,6 +102,63 @@ def compare(recorded: Event, recomputed: Decision) -> Difference | None:
     return Difference(recorded.id, recomputed.n, recorded.kind, *found)
 
 
+class TakeoverPoint(msgspec.Struct, frozen=True):
+    """A checkpoint to start from: its event, the strategy's time there, the settings if changed by then."""
+
+    event: Event
+    now: int
+    settings: dict[str, Any] | None
+
+
+class Survey:
+    """What must be known of a run's events before they are replayed: one pass over them, which keeps none.
+
+    Attributes
+    ----------
+    strategy
+        The strategy's name (None: no `run.started` was met).
+    decisions
+        How many there are.
+    takeover
+        The newest checkpoint from which a director can go on, or None.
+    """
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.strategy: str | None = None
+        self.decisions = 0
+        self.takeover: TakeoverPoint | None = None
+        self._versions: dict[str, tuple[str, int]] = {}
+        self._times: dict[str, int] = {}
+        self._settings: dict[str, Any] | None = None
+        self._settings_at: dict[str, dict[str, Any]] = {}
+        for event in events:
+            self.add(event)
+
+    def add(self, event: Event) -> None:
+        """Take the next event of the run."""
+        data = event.data
+        if event.n is None:
+            if isinstance(data, RunStarted):
+                self.strategy = self.strategy or data.strategy
+            elif isinstance(data, RunReconfigured):
+                self._settings = data.settings
+            self._times[event.id] = event.at
+            if self._settings is not None:
+                self._settings_at[event.id] = self._settings
+            return
+        self.decisions += 1
+        if isinstance(data, VersionRecorded):
+            assert event.place is not None
+            self._versions[event.place] = (data.name, data.value)
+        elif isinstance(data, RunCheckpointed):
+            trigger, latest = event.cause
+            self.takeover = TakeoverPoint(event, self._times[latest], self._settings_at.get(trigger))
+
+    @property
+    def recorded(self) -> Recorded:
+        return Recorded(self.decisions, self._versions)
+
+
 class Course:
     """Feeds a run's events to its strategy, in log order, and compares decisions.
 
@@ -109,11 +166,11 @@ class Course:
     ----------
     strategy
         A fresh strategy object.
-    history
-        The events already in the log, used in advance only for `version`; they are still to be
+    known
+        A survey of the events already in the log, or the events themselves; they are still to be
         fed through `apply`.
     checkpoint
-        Start there instead of at the beginning (see `takeover_point`), with its state blob.
+        Start there instead of at the beginning (see `Survey.takeover`), with its state blob.
 
     Attributes
     ----------
@@ -126,17 +183,11 @@ class Course:
     def __init__(
         self,
         strategy: Strategy,
-        history: Iterable[Event] = (),
+        known: Survey | Iterable[Event] = (),
         checkpoint: tuple[TakeoverPoint, bytes] | None = None,
     ) -> None:
-        places: list[str] = []
-        versions: dict[str, tuple[str, int]] = {}
-        for event in history:
-            if event.place is not None:
-                places.append(event.place)
-                if isinstance(event.data, VersionRecorded):
-                    versions[event.place] = (event.data.name, event.data.value)
-        self.runtime = Runtime(strategy, Recorded(frozenset(places), versions))
+        survey = known if isinstance(known, Survey) else Survey(known)
+        self.runtime = Runtime(strategy, survey.recorded)
         self.pending: deque[Decision] = deque()
         self.checked = 0
         self.run: str | None = None
@@ -181,29 +232,3 @@ class Course:
             raise divergence(difference)
         self.pending.popleft()
         self.checked += 1
-
-
-class TakeoverPoint(msgspec.Struct, frozen=True):
-    """A checkpoint to start from: its event, the strategy's time there, the settings if changed by then."""
-
-    event: Event
-    now: int
-    settings: dict[str, Any] | None
-
-
-def takeover_point(history: Iterable[Event]) -> TakeoverPoint | None:
-    """The newest checkpoint in a run's events from which a director can go on, or None."""
-    times: dict[str, int] = {}
-    settings: dict[str, Any] | None = None
-    settings_at: dict[str, dict[str, Any] | None] = {}
-    newest: TakeoverPoint | None = None
-    for event in history:
-        if event.n is None:
-            if isinstance(event.data, RunReconfigured):
-                settings = event.data.settings
-            times[event.id] = event.at
-            settings_at[event.id] = settings
-        elif isinstance(event.data, RunCheckpointed):
-            trigger, latest = event.cause
-            newest = TakeoverPoint(event, times[latest], settings_at[trigger])
-    return newest

@@ -8,8 +8,7 @@ import msgspec
 
 from ..events import Event
 from ..events.errors import RunError
-from ..events.kinds import RunStarted
-from .course import Course
+from .course import Course, Survey
 from .strategy import Strategy
 
 
@@ -23,6 +22,55 @@ class Replay(msgspec.Struct, frozen=True):
     equal: int
     ahead: int
     facts: int
+
+
+class DecisionReplay:
+    """Recomputes a run's decisions as its events are added, in log order, and compares each.
+
+    Parameters
+    ----------
+    survey
+        Of all events of the run.
+    strategy_named
+        Gives a fresh strategy for the name in `run.started`.
+    to
+        Ordinal of the last decision that is compared (default: all).
+
+    Raises
+    ------
+    RunError
+        If the events do not begin a run, or do not reach `to`.
+    """
+
+    def __init__(self, survey: Survey, strategy_named: Callable[[str], Strategy], *, to: int | None = None) -> None:
+        if survey.strategy is None:
+            raise RunError("these events hold no run.started: read the run from its first event")
+        if to is not None and not 0 <= to < max(survey.decisions, 1):
+            raise RunError(f"--to {to}: the run has the decisions 0 to {survey.decisions - 1}")
+        self._course = Course(strategy_named(survey.strategy), survey)
+        self._to = to
+        self._facts = 0
+        self._done = False
+
+    def add(self, event: Event) -> bool:
+        """Take the next event; whether more are wanted.
+
+        Raises
+        ------
+        DivergenceError
+            At the first decision that differs.
+        """
+        if event.n is None:
+            self._facts += 1
+        elif self._to is not None and event.n > self._to:
+            self._done = True
+            return False
+        self._course.apply(event)
+        return True
+
+    @property
+    def result(self) -> Replay:
+        return Replay(self._course.checked, 0 if self._done else len(self._course.pending), self._facts)
 
 
 class Replayer:
@@ -45,29 +93,11 @@ class Replayer:
         DivergenceError
             At the first decision that differs.
         RunError
-            If the events do not begin a run.
+            If the events do not begin a run, or do not reach `to`.
         """
         events = list(history)
-        course = Course(self._strategy_named(strategy_of(events)), events)
-        facts = 0
+        replay = DecisionReplay(Survey(events), self._strategy_named, to=to)
         for event in events:
-            if event.n is None:
-                facts += 1
-            elif to is not None and event.n > to:
-                return Replay(course.checked, 0, facts)
-            course.apply(event)
-        return Replay(course.checked, len(course.pending), facts)
-
-
-def strategy_of(events: Iterable[Event]) -> str:
-    """The strategy's name in `run.started`.
-
-    Raises
-    ------
-    RunError
-        If there is none.
-    """
-    for event in events:
-        if isinstance(event.data, RunStarted):
-            return event.data.strategy
-    raise RunError("these events hold no run.started: read the run from its first event")
+            if not replay.add(event):
+                break
+        return replay.result

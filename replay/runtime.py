@@ -51,9 +51,12 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """What the runtime must know of the recorded decisions in advance, for `version`."""
+    """What the runtime must know of the recorded decisions in advance, for `version`.
 
-    places: frozenset[str] = frozenset()
+    `decisions` counts them; `versions` has what `version.recorded` says at each place.
+    """
+
+    decisions: int = 0
     versions: Mapping[str, tuple[str, int]] = {}
 
 

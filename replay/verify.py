@@ -1,17 +1,14 @@
-"""Replaying a whole run from its events, at the levels ``views`` and ``decisions`` (design section 7)."""
+"""Replaying a run's views: folded again and compared with the digests that it recorded (design section 7)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
 from ..events import Event
-from ..events.errors import RunError
 from ..events.kinds import RunCompleted, ViewsDigested
 from ..projections import Views
-from .replayer import Replay, Replayer
-from .strategy import Strategy
 
 
 class ViewsVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,59 +34,62 @@ class ViewsVerdict(msgspec.Struct, frozen=True, kw_only=True):
     recorded_at: tuple[str, ...]
 
 
-def verify_views(events: Sequence[Event], *, to: int | None = None) -> ViewsVerdict:
-    """Fold the views from the first event and compare them wherever the run recorded their digests.
+class ViewsCheck:
+    """Folds the views as events are added, and compares them wherever the run recorded their digests.
 
     Parameters
     ----------
     to
         Last decision, by its ordinal, that is folded (default: all).
     """
-    views = Views()
-    at_completion: dict[str, dict[str, str]] = {}
-    recorded_at: list[str] = []
-    equal: set[str] = set()
-    differing: set[str] = set()
-    unknown: set[str] = set()
-    folded = 0
-    for event in events:
-        if to is not None and event.n is not None and event.n > to:
-            break
-        views.apply(event)
-        folded += 1
+
+    def __init__(self, to: int | None = None) -> None:
+        self._to = to
+        self._views = Views()
+        self._at_completion: dict[str, dict[str, str]] = {}
+        self._recorded_at: list[str] = []
+        self._equal: set[str] = set()
+        self._differing: set[str] = set()
+        self._unknown: set[str] = set()
+        self._folded = 0
+
+    def add(self, event: Event) -> bool:
+        """Take the next event; whether more are wanted."""
+        if self._to is not None and event.n is not None and event.n > self._to:
+            return False
+        self._views.apply(event)
+        self._folded += 1
         if isinstance(event.data, RunCompleted):
-            at_completion[event.id] = views.digests()
-        elif isinstance(event.data, ViewsDigested) and event.data.as_of in at_completion:
-            computed = at_completion[event.data.as_of]
-            recorded_at.append(event.data.as_of)
-            for name, digest in event.data.views.items():
-                if name not in computed:
-                    unknown.add(name)
-                else:
-                    (equal if computed[name] == digest else differing).add(name)
-    return ViewsVerdict(
-        events=folded,
-        computed=views.digests(),
-        equal=tuple(sorted(equal - differing)),
-        differing=tuple(sorted(differing)),
-        unknown=tuple(sorted(unknown)),
-        recorded_at=tuple(recorded_at),
-    )
+            self._at_completion[event.id] = self._views.digests()
+        elif isinstance(event.data, ViewsDigested) and event.data.as_of in self._at_completion:
+            self._compare(event.data)
+        return True
+
+    def _compare(self, recorded: ViewsDigested) -> None:
+        computed = self._at_completion[recorded.as_of]
+        self._recorded_at.append(recorded.as_of)
+        for name, digest in recorded.views.items():
+            if name not in computed:
+                self._unknown.add(name)
+            else:
+                (self._equal if computed[name] == digest else self._differing).add(name)
+
+    @property
+    def verdict(self) -> ViewsVerdict:
+        return ViewsVerdict(
+            events=self._folded,
+            computed=self._views.digests(),
+            equal=tuple(sorted(self._equal - self._differing)),
+            differing=tuple(sorted(self._differing)),
+            unknown=tuple(sorted(self._unknown)),
+            recorded_at=tuple(self._recorded_at),
+        )
 
 
-def verify_decisions(
-    events: Sequence[Event], strategy_named: Callable[[str], Strategy], *, to: int | None = None
-) -> Replay:
-    """Recompute the decisions from the recorded facts and compare each.
-
-    Raises
-    ------
-    DivergenceError
-        At the first decision that differs.
-    RunError
-        If the events are none of a run, or do not reach `to`.
-    """
-    decisions = sum(event.n is not None for event in events)
-    if to is not None and not 0 <= to < max(decisions, 1):
-        raise RunError(f"--to {to}: the run has the decisions 0 to {decisions - 1}")
-    return Replayer(strategy_named).decisions(events, to=to)
+def verify_views(events: Iterable[Event], *, to: int | None = None) -> ViewsVerdict:
+    """Fold the views from the first event and compare them wherever the run recorded their digests."""
+    check = ViewsCheck(to)
+    for event in events:
+        if not check.add(event):
+            break
+    return check.verdict

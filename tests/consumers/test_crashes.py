@@ -208,7 +208,8 @@ def test_a_second_director_is_refused_and_a_stalled_one_gives_way(tmp_path: Path
     home = tmp_path / "home"
     first = start(home, "run", str(write_task(tmp_path / "task", candidates=150)))
     run = run_id(home, first)
-    time.sleep(0.4)
+    while sum(event.n is not None for event in events_of(home, run)) < 20:
+        time.sleep(0.01)
     first.send_signal(signal.SIGSTOP)
     refused = evolog(home, "resume", run, expect=1)
     assert f"is directed by process {first.pid}" in refused.stderr

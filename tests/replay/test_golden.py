@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from evolog.events import Event, decode, encode
-from evolog.replay import Course, takeover_point
+from evolog.replay import Course, Replayer, Survey
 from evolog.replay.plugins import strategy_named
-from evolog.replay.verify import verify_decisions, verify_views
+from evolog.replay.verify import verify_views
 
 GOLDEN = sorted((Path(__file__).parents[1] / "data" / "golden").glob("*.jsonl"))
 
@@ -30,7 +30,7 @@ def test_a_golden_run_is_the_same_bytes_decisions_and_views(file: Path) -> None:
     events = events_in(file)
     assert [encode(event) for event in events] == file.read_bytes().splitlines()
     decided = sum(event.n is not None for event in events)
-    replay = verify_decisions(events, strategy_named)
+    replay = Replayer(strategy_named).decisions(events)
     assert (replay.equal, replay.ahead) == (decided, 0)
     views = verify_views(events)
     assert list(views.recorded_at) == [event.id for event in events if event.kind == "run.completed"]
@@ -53,4 +53,4 @@ def test_a_golden_run_cut_anywhere_is_the_beginning_of_itself(file: Path) -> Non
 
 
 def test_a_golden_run_has_a_checkpoint_to_take_over_from() -> None:
-    assert takeover_point(events_in(GOLDEN[0])) is not None
+    assert Survey(events_in(GOLDEN[0])).takeover is not None

@@ -25,7 +25,7 @@ from evolog.events.kinds import (
     VersionRecorded,
 )
 from evolog.events.values import blob_of
-from evolog.replay import Context, Course, Difference, Replayer, takeover_point
+from evolog.replay import Context, Course, Difference, Replayer, Survey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -107,7 +107,7 @@ def test_a_log_cut_anywhere_and_then_continued_gives_the_same_decisions(order: i
 def test_a_takeover_from_a_checkpoint_goes_on_as_from_zero(order: int, data: Any) -> None:
     whole = World(Generational(rounds=4)).play(shuffled(order))
     cut = data.draw(st.integers(1, len(whole.log)))
-    point = takeover_point(whole.log[:cut])
+    point = Survey(whole.log[:cut]).takeover
     state = b"" if point is None else whole.blobs[point.event.data.state.sha256]  # type: ignore[union-attr]
     course = Course(Generational(rounds=4), whole.log[:cut], None if point is None else (point, state))
     for event in whole.log:
