@@ -33,6 +33,8 @@ from ..replay import Course, Decision, Strategy, Survey
 ROLE_OF: dict[type[Payload], str] = {ProposalRequested: "proposing", ExecutionRequested: "evaluation"}
 #: Most facts taken into one step. A step's decisions are appended together.
 _STEP = 256
+#: Events up to which a run is read once at takeover; a longer one is read twice, since it may not fit into memory.
+_KEPT = 50_000
 #: Seconds without a new event after which the work queue is checked for lost pointers.
 _QUIET_SECONDS = 3.0
 
@@ -106,8 +108,13 @@ class Director:
 
     async def _take_over(self) -> int:
         survey, tip = Survey(), 0
-        async for _, event in self._log.read(self._run):
-            survey.add(event)
+        kept: list[Stored] | None = []
+        async for stored in self._log.read(self._run):
+            survey.add(stored.event)
+            if kept is not None:
+                kept.append(stored)
+                if len(kept) > _KEPT:
+                    kept = None
         if survey.strategy is None:
             raise RunError(f"run {self._run!r} is not in the log: 'evolog ls' lists what is")
         checkpoint = None
@@ -115,8 +122,7 @@ class Director:
             assert isinstance(survey.takeover.event.data, RunCheckpointed)
             checkpoint = survey.takeover, await self._blobs.get(survey.takeover.event.data.state)
         self._course = Course(self._strategy_for(survey.strategy), survey, checkpoint)
-        # Read a second time rather than kept: a long run has more events than a host has memory.
-        async for stored in self._log.read(self._run):
+        async for stored in self._log.read(self._run) if kept is None else _each(kept):
             self._take(stored)
             tip = stored.seq
             if stored.event.place in self._course.runtime.open:
@@ -253,6 +259,11 @@ class Director:
 
         if event.id not in self._timers:
             self._timers[event.id] = asyncio.create_task(fire())
+
+
+async def _each(events: list[Stored]) -> AsyncIterator[Stored]:
+    for stored in events:
+        yield stored
 
 
 async def _pump(events: AsyncIterator[Stored], into: asyncio.Queue[Any]) -> None:
