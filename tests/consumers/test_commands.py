@@ -252,6 +252,43 @@ def test_stop_ends_a_run_and_says_so(tmp_path: Path) -> None:
     evolog(home, "replay", run)
 
 
+# Nothing to show for it.
+
+
+@pytest.mark.parametrize(
+    ("harness", "evaluator", "said"),
+    [
+        (
+            "raise SystemExit('it is broken')\n",
+            "def evaluate(g, a, o): return 1.0\n",
+            "it is broken",
+        ),
+        ("print(1)\n", "def evaluate(g, a, o): raise ValueError('never good enough')\n", "never good enough"),
+        ("print(1)\n", "def evaluate(g, a, o:\n", "task.evaluator cannot be loaded"),
+    ],
+    ids=["harness", "score", "evaluator"],
+)
+def test_a_run_whose_every_candidate_fails_ends_non_zero_and_says_why(
+    tmp_path: Path, harness: str, evaluator: str, said: str
+) -> None:
+    task, home = tmp_path / "task", tmp_path / "home"
+    file = write_task(task, candidates=8)
+    (task / "harness.py").write_text(harness)
+    (task / "evaluator.py").write_text(evaluator)
+    (task / "data.json").write_text('{"given": 1, "answers": 2}')
+    text = file.read_text().replace('judge = "hash"', 'harness = "harness.py"\nevaluator = "evaluator.py"')
+    file.write_text(text)
+    out = evolog(home, "run", str(file), expect=1)
+    assert "failed, no candidate could be scored" in out.stdout
+    assert said in out.stdout
+    assert "are equal" in out.stdout
+    counts = json.loads(evolog(home, "show", "latest", "--json").stdout)["attempts"]
+    total = counts.pop("attempts")
+    assert total == sum(counts.values())
+    assert counts["open"] == counts["admitted"] == 0
+    assert_nothing_left(home)
+
+
 # A full disk.
 
 

@@ -124,6 +124,38 @@ def test_killed_at_a_named_point(tmp_path: Path, whole: dict[str, Any], point: s
     assert_nothing_left(home)
 
 
+def test_a_run_too_long_for_memory_is_taken_over_by_reading_it_twice(tmp_path: Path, whole: dict[str, Any]) -> None:
+    home = tmp_path / "home"
+    killed = start(
+        home, "result-made", "80", "run", str(write_task(tmp_path / "task", candidates=150)), command=DIES_AT
+    )
+    run = run_id(home, killed)
+    assert finish(killed)[0] == -signal.SIGKILL
+    code = "import sys, evolog.consumers.director as d\nd._KEPT = 50\n"
+    code += "from evolog.infra.cli import main\nsys.exit(main(sys.argv[1:]))\n"
+    resumed = start(home, "resume", run, "--quiet", command=(sys.executable, "-c", code))
+    assert finish(resumed)[0] == 0
+    events = events_of(home, run)
+    assert_equal_decisions(whole, decisions_of(events))
+    assert_done_once(events)
+    assert_nothing_left(home)
+
+
+def test_two_runs_at_once_on_one_data_directory_do_not_meet(tmp_path: Path, whole: dict[str, Any]) -> None:
+    home = tmp_path / "home"
+    task = write_task(tmp_path / "task", candidates=150)
+    processes = [start(home, "run", str(task)) for _ in range(2)]
+    runs = [run_id(home, process) for process in processes]
+    for process in processes:
+        code, _, errors = finish(process)
+        assert code == 0, errors
+    for run in runs:
+        events = events_of(home, run)
+        assert_equal_decisions(whole, decisions_of(events))
+        assert_done_once(events)
+    assert_nothing_left(home)
+
+
 def test_a_killed_worker_loses_nothing(tmp_path: Path, whole: dict[str, Any]) -> None:
     home = tmp_path / "home"
     worker = start(home, "worker", "--roles", "evaluation", "--slots", "2")
