@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from ..events.errors import ConflictError, LeaseHeldError, LogError, LogFullError
 from ..events.kinds import RunCompleted, RunPaused
-from ..infra.log import Store, Stored, fact, writer
+from ..infra.log import SharedRates, Store, Stored, fact, writer
+from ..infra.models.limiter import shared_tokens
 from ..infra.tasks import cancel
 from ..replay.plugins import strategy_named
 from .answering import Answerer
@@ -102,8 +103,9 @@ async def team(store: Store, slots: Mapping[str, int]) -> AsyncIterator[Team]:
     }
     hands = Hands(answerers)
     try:
-        async with working(store.address.full, hands, slots):
-            yield Team(workshop, hands)
+        with shared_tokens(SharedRates(store.js).tokens):
+            async with working(store.address.full, hands, slots):
+                yield Team(workshop, hands)
     finally:
         await workshop.close()
 

@@ -7,6 +7,7 @@ from .nats_blobs import NatsBlobs
 from .nats_log import NatsLog
 from .nats_work import NatsWorkQueue
 from .port import Blobs, Log, Stored, Work, WorkQueue
+from .rates import SharedRates
 from .store import Store, connected, open_store
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "NatsBlobs",
     "NatsLog",
     "NatsWorkQueue",
+    "SharedRates",
     "Store",
     "Stored",
     "Work",

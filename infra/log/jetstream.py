@@ -128,6 +128,17 @@ class JetStream:
             raise ApiError(ack.error.err_code, ack.error.description, f"publishing on {subject}")
         return ack
 
+    async def try_publish(self, subject: str, payload: bytes) -> int:
+        """Publish and wait for one acknowledgement: 0, or the ``err_code`` of the refusal.
+
+        Raises
+        ------
+        NoAnswerError
+            If none came: it may or may not have been stored.
+        """
+        ack = _acks.decode((await self.request(subject, payload)).data)
+        return ack.error.err_code if ack.error is not None else 0
+
     async def request(self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None) -> Msg:
         """One request, one answer. nats-py's own costs more than ten times as much, and waits out its time
         when the connection is lost.

@@ -2,7 +2,7 @@
 
 from .client import Completion, Message, ModelCall, ModelClient, Spend
 from .gateway import Gateway, ModelFacts, shared_gateway
-from .limiter import Limiter, shared_limiter
+from .limiter import Limiter, shared_limiter, shared_tokens
 from .outcomes import Reply
 from .prices import Price, price_in_map, price_per_million
 from .settings import ModelSettings
@@ -23,4 +23,5 @@ __all__ = [
     "price_per_million",
     "shared_gateway",
     "shared_limiter",
+    "shared_tokens",
 ]

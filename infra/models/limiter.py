@@ -1,14 +1,19 @@
-"""How often and how many at once: one limiter for each provider, shared by the workers of a process."""
+"""How often and how many at once: one limiter for each provider, shared by workers."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 WINDOW_SECONDS = 60.0
+#: Seconds after which a start that other processes left no room for is asked for again.
+ASK_AGAIN_SECONDS = 1.0
+
+#: Asks for one start under a limit of so many per minute, counting those of all processes.
+Tokens = Callable[[int], Awaitable[bool]]
 
 
 class Limiter:
@@ -23,13 +28,17 @@ class Limiter:
         Seconds of a clock that never goes back.
     sleep
         Waits so many seconds.
+    tokens
+        Counts the starts of other processes too (None: this process is alone).
     """
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        tokens: Tokens | None = None,
     ) -> None:
+        self._tokens = tokens
         self._clock = clock
         self._sleep = sleep
         self._turn = asyncio.Lock()
@@ -60,7 +69,9 @@ class Limiter:
                     continue
                 wait = self._seconds_to_wait(per_minute)
                 if wait <= 0.0:
-                    break
+                    if per_minute is None or self._tokens is None or await self._tokens(per_minute):
+                        break
+                    wait = ASK_AGAIN_SECONDS
                 await self._sleep(wait)
             self._active += 1
             self._started.append(self._clock())
@@ -85,6 +96,25 @@ class Limiter:
 
 
 _limiters: dict[asyncio.AbstractEventLoop, dict[tuple[str, ...], Limiter]] = {}
+_tokens: dict[asyncio.AbstractEventLoop, Callable[[tuple[str, ...]], Tokens]] = {}
+
+
+@contextmanager
+def shared_tokens(tokens: Callable[[tuple[str, ...]], Tokens]) -> Iterator[None]:
+    """While inside, limiters of the current event loop count the starts of other processes too.
+
+    Parameters
+    ----------
+    tokens
+        Gives what asks for an account's starts (see `evolog.infra.log.SharedRates`).
+    """
+    loop = asyncio.get_running_loop()
+    _tokens[loop] = tokens
+    try:
+        yield
+    finally:
+        del _tokens[loop]
+        _limiters.pop(loop, None)
 
 
 def shared_limiter(*provider: str) -> Limiter:
@@ -98,5 +128,9 @@ def shared_limiter(*provider: str) -> Limiter:
     """
     for loop in [loop for loop in _limiters if loop.is_closed()]:
         del _limiters[loop]
-    limiters = _limiters.setdefault(asyncio.get_running_loop(), {})
-    return limiters.setdefault(provider, Limiter())
+    loop = asyncio.get_running_loop()
+    limiters = _limiters.setdefault(loop, {})
+    if provider not in limiters:
+        tokens = _tokens.get(loop)
+        limiters[provider] = Limiter(tokens=tokens(provider) if tokens is not None else None)
+    return limiters[provider]

@@ -55,7 +55,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     backoff_seconds
         Wait before the second try; doubled for each further one. A longer ``Retry-After`` wins.
     requests_per_minute
-        Calls started within any 60 s, all workers of the process together (None: no limit).
+        Calls started within any 60 s, all workers of the server together, on whatever host (None: no limit).
     concurrent
         Calls in flight at once, all workers of the process together.
     usd_per_million_input, usd_per_million_output

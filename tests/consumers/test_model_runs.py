@@ -39,6 +39,7 @@ usd_per_million_output = 2.0
 timeout_seconds = 2.0
 tries = 2
 backoff_seconds = 0.05
+requests_per_minute = 1000
 """
 
 
