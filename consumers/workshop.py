@@ -60,8 +60,9 @@ class Workshop:
     async def proposer_for(self, run: str, model: str) -> Proposer:
         """The proposer for a model name such as ``builtin:mutate`` or ``litellm:openai/gpt-4o``."""
         key = (run, model)
+        settings = await self.settings(run)
+        # Nothing is awaited between the look and the making, so that there is one of each.
         if key not in self._proposers:
-            settings = await self.settings(run)
             name, _, argument = model.partition(":")
             self._proposers[key] = plugin("proposers", name)(argument, settings["proposer"])
         return self._proposers[key]
@@ -69,8 +70,8 @@ class Workshop:
     async def evaluator_for(self, run: str, judge: str) -> Evaluator:
         """The evaluator of the kind that the task names."""
         key = (run, judge)
+        settings = await self.settings(run)
         if key not in self._evaluators:
-            settings = await self.settings(run)
             self._evaluators[key] = evaluator_for(
                 judge, settings=settings, sandbox=lambda: self.sandbox(settings["sandbox"]["backend"])
             )
