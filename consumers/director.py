@@ -294,10 +294,9 @@ async def record_views(log: Log, run: str) -> dict[str, str]:
             digests, as_of, recorded = views.digests(), event.id, False
         elif isinstance(event.data, ViewsDigested) and event.data.as_of == as_of:
             recorded = True
-    if recorded and digests is not None:
-        return digests
     if digests is None:
         raise RunError(f"run {run} is not completed: 'evolog resume {run}' goes on with it")
-    data = ViewsDigested(as_of=as_of, views=digests)
-    await log.append(fact(run, f"{as_of.rpartition('/')[2]}/views", data, writer("director"), (as_of,)))
+    if not recorded:
+        data = ViewsDigested(as_of=as_of, views=digests)
+        await log.append(fact(run, f"{as_of.rpartition('/')[2]}/views", data, writer("director"), (as_of,)))
     return digests

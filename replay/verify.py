@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from ..events import Event
@@ -84,12 +82,3 @@ class ViewsCheck:
             unknown=tuple(sorted(self._unknown)),
             recorded_at=tuple(self._recorded_at),
         )
-
-
-def verify_views(events: Iterable[Event], *, to: int | None = None) -> ViewsVerdict:
-    """Fold the views from the first event and compare them wherever the run recorded their digests."""
-    check = ViewsCheck(to)
-    for event in events:
-        if not check.add(event):
-            break
-    return check.verdict

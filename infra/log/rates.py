@@ -9,7 +9,7 @@ from .jetstream import STREAM_NAME_IN_USE, ApiError, JetStream, NoAnswerError
 
 ROOT = "evolog_rate"
 WINDOW_SECONDS = 60.0
-_FULL_SUBJECT = frozenset({10077})
+_SUBJECT_FULL = 10077
 
 
 class SharedRates:
@@ -56,7 +56,7 @@ class SharedRates:
             code = await self._js.try_publish(subject, b"")
         except NoAnswerError:
             return False  # the server is away: the caller asks again
-        if code in _FULL_SUBJECT:
+        if code == _SUBJECT_FULL:
             return False
         if code:
             raise ApiError(code, "a token was refused", f"publishing on {subject}")

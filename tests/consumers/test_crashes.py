@@ -47,6 +47,14 @@ def run_id(home: Path, process: subprocess.Popen[str]) -> str:
     return line.split()[1].rstrip(":")
 
 
+def killed_at(home: Path, folder: Path, point: str, count: int) -> str:
+    """A run that died at a named point (see ``dies_at.py``); its id."""
+    process = start(home, point, str(count), "run", str(write_task(folder, candidates=150)), command=DIES_AT)
+    run = run_id(home, process)
+    assert finish(process)[0] == -signal.SIGKILL
+    return run
+
+
 def assert_done_once(events: list[Event]) -> None:
     """Every request has one result, and every attempt's result was appended once."""
     results = collections.Counter(
@@ -110,10 +118,7 @@ def test_killed_at_any_moment_a_run_ends_as_if_undisturbed(tmp_path: Path, whole
 )
 def test_killed_at_a_named_point(tmp_path: Path, whole: dict[str, Any], point: str, count: int) -> None:
     home = tmp_path / "home"
-    task = write_task(tmp_path / "task", candidates=150)
-    killed = start(home, point, str(count), "run", str(task), command=DIES_AT)
-    run = run_id(home, killed)
-    assert finish(killed)[0] == -signal.SIGKILL
+    run = killed_at(home, tmp_path / "task", point, count)
     before = events_of(home, run)
     assert not any(event.kind == "run.completed" for event in before)
     evolog(home, "resume", run, "--quiet")
@@ -126,11 +131,7 @@ def test_killed_at_a_named_point(tmp_path: Path, whole: dict[str, Any], point: s
 
 def test_a_run_too_long_for_memory_is_taken_over_by_reading_it_twice(tmp_path: Path, whole: dict[str, Any]) -> None:
     home = tmp_path / "home"
-    killed = start(
-        home, "result-made", "80", "run", str(write_task(tmp_path / "task", candidates=150)), command=DIES_AT
-    )
-    run = run_id(home, killed)
-    assert finish(killed)[0] == -signal.SIGKILL
+    run = killed_at(home, tmp_path / "task", "result-made", 80)
     code = "import sys, evolog.consumers.director as d\nd._KEPT = 50\n"
     code += "from evolog.infra.cli import main\nsys.exit(main(sys.argv[1:]))\n"
     resumed = start(home, "resume", run, "--quiet", command=(sys.executable, "-c", code))

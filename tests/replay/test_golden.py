@@ -12,7 +12,7 @@ import pytest
 from evolog.events import Event, decode, encode
 from evolog.replay import Course, Replayer, Survey
 from evolog.replay.plugins import strategy_named
-from evolog.replay.verify import verify_views
+from evolog.replay.verify import ViewsCheck
 
 GOLDEN = sorted((Path(__file__).parents[1] / "data" / "golden").glob("*.jsonl"))
 
@@ -32,7 +32,10 @@ def test_a_golden_run_is_the_same_bytes_decisions_and_views(file: Path) -> None:
     decided = sum(event.n is not None for event in events)
     replay = Replayer(strategy_named).decisions(events)
     assert (replay.equal, replay.ahead) == (decided, 0)
-    views = verify_views(events)
+    check = ViewsCheck()
+    for event in events:
+        check.add(event)
+    views = check.verdict
     assert list(views.recorded_at) == [event.id for event in events if event.kind == "run.completed"]
     assert not views.differing
     assert not views.unknown

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-import time
 
 from evolog.events import Event, Writer
 from evolog.events.kinds import RequestCancelled, RunPaused, RunStarted, TaskDigest
+from evolog.infra.log import fact
 
 BY = Writer(role="test", host="here", process=1, version="0")
 OTHER = Writer(role="director", host="there", process=2, version="0")
@@ -17,19 +17,7 @@ def new_run() -> str:
 
 
 def paused(run: str, name: str, reason: str = "a reason") -> Event:
-    data = RunPaused(reason=reason)
-    return Event(
-        kind=data.KIND,
-        v=1,
-        id=f"{run}/{name}",
-        run=run,
-        n=None,
-        place=None,
-        at=time.time_ns(),
-        by=BY,
-        cause=(),
-        data=data,
-    )
+    return fact(run, name, RunPaused(reason=reason), BY)
 
 
 def started(run: str) -> Event:

@@ -133,9 +133,6 @@ def test_a_failing_program_is_invalid_and_its_error_is_feedback() -> None:
 )
 def test_what_a_program_may_try_is_invalid_and_never_a_score(program: bytes, why: str) -> None:
     status, score, reason = reading_of(program, seconds=1.5)
-    if program.startswith(b"def f(x): return 1e308"):
-        assert status == "invalid", "an infinite error is no score"
-        return
     assert (status, score) == ("invalid", None)
     assert why in reason
 
